@@ -1,1 +1,3 @@
 //! Being built.
+pub mod files;
+pub mod tools;

@@ -1,0 +1,161 @@
+//! One table per tool says what its input is: the schema is made from it, and every call is held against it.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+/// The longest path that an input may hold, in bytes; the systems we run on take no more.
+pub(super) const MAX_PATH_BYTES: usize = 4096;
+
+/// Why an input does not fit its tool.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{problem}", .field.as_ref().map(|f| format!("{f}: ")).unwrap_or_default())]
+pub struct InputFault {
+    /// The field at fault; `None` when the input as a whole is.
+    pub field: Option<String>,
+    /// What is wrong, in a sentence.
+    pub problem: String,
+}
+
+impl InputFault {
+    pub(super) fn at(field: &str, problem: impl Into<String>) -> Self {
+        Self { field: Some(field.to_owned()), problem: problem.into() }
+    }
+}
+
+/// What a field holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    /// An absolute path.
+    Path,
+    /// Text of so many bytes, in one line.
+    Line { min: usize, max: usize },
+    /// A whole number.
+    Integer { min: u64, max: u64, default: Option<u64> },
+    /// true or false; false when left out.
+    Flag,
+}
+
+/// Whether a field can be left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    Required,
+    Optional,
+}
+
+/// One field of a tool's input.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Field {
+    pub name: &'static str,
+    pub need: Need,
+    pub kind: Kind,
+    pub description: &'static str,
+}
+
+/// The JSON schema of an input.
+pub(super) fn schema(fields: &[Field]) -> Value {
+    let properties: Map<String, Value> = fields.iter().map(|f| (f.name.to_owned(), property(f))).collect();
+    let required: Vec<_> = fields.iter().filter(|f| f.need == Need::Required).map(|f| f.name).collect();
+    json!({"type": "object", "additionalProperties": false, "properties": properties, "required": required})
+}
+
+fn property(field: &Field) -> Value {
+    let description = field.description;
+    match field.kind {
+        Kind::Path => {
+            json!({"type": "string", "minLength": 1, "maxLength": MAX_PATH_BYTES, "description": description})
+        }
+        Kind::Line { min, max } => {
+            json!({"type": "string", "minLength": min.min(1), "maxLength": max, "description": description})
+        }
+        Kind::Integer { min, max, default: None } => {
+            json!({"type": "integer", "minimum": min, "maximum": max, "description": description})
+        }
+        Kind::Integer { min, max, default: Some(default) } => {
+            json!({"type": "integer", "minimum": min, "maximum": max, "default": default, "description": description})
+        }
+        Kind::Flag => json!({"type": "boolean", "default": false, "description": description}),
+    }
+}
+
+/// Holds an input against its table and gives it its type.
+pub(super) fn checked<T: DeserializeOwned>(fields: &[Field], input: &Value) -> Result<T, InputFault> {
+    let Value::Object(given) = input else {
+        return Err(InputFault { field: None, problem: "the input must be a JSON object".to_owned() });
+    };
+    if let Some(unknown) = given.keys().find(|name| !fields.iter().any(|f| f.name == name.as_str())) {
+        let known = fields.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
+        return Err(InputFault::at(&cut(unknown), format!("there is no such field; the fields are {known}")));
+    }
+    let mut clean = Map::new();
+    for field in fields {
+        match given.get(field.name) {
+            Some(value) => {
+                clean.insert(field.name.to_owned(), checked_field(field, value)?);
+            }
+            None if field.need == Need::Required => return Err(InputFault::at(field.name, "is missing")),
+            None => {}
+        }
+    }
+    serde_json::from_value(Value::Object(clean))
+        .map_err(|error| InputFault { field: None, problem: error.to_string() })
+}
+
+/// A name that came from outside, short enough to repeat.
+fn cut(name: &str) -> String {
+    name.chars().take(60).collect()
+}
+
+fn checked_field(field: &Field, value: &Value) -> Result<Value, InputFault> {
+    let wrong = |problem: String| Err(InputFault::at(field.name, problem));
+    match (field.kind, value) {
+        (Kind::Path, Value::String(text)) => checked_path(text).map_or_else(wrong, |()| Ok(value.clone())),
+        (Kind::Line { min, max }, Value::String(text)) => {
+            checked_line(text, min, max).map_or_else(wrong, |()| Ok(value.clone()))
+        }
+        (Kind::Integer { min, max, .. }, Value::Number(number)) => match whole(number) {
+            Some(n) if (min..=max).contains(&n) => Ok(Value::from(n)),
+            _ => wrong(format!("must be a whole number from {min} to {max}")),
+        },
+        (Kind::Flag, Value::Bool(_)) => Ok(value.clone()),
+        (Kind::Path | Kind::Line { .. }, _) => wrong("must be a string".to_owned()),
+        (Kind::Integer { .. }, _) => wrong("must be a whole number".to_owned()),
+        (Kind::Flag, _) => wrong("must be true or false".to_owned()),
+    }
+}
+
+/// A JSON number without a fraction; `1.0` is 1, for a client's JSON library may write it so.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "in range, checked one line above"
+)]
+fn whole(number: &serde_json::Number) -> Option<u64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    number.as_u64().or_else(|| {
+        let float = number.as_f64()?;
+        (float.fract() == 0.0 && (0.0..EXACT).contains(&float)).then_some(float as u64)
+    })
+}
+
+fn checked_path(text: &str) -> Result<(), String> {
+    if !text.starts_with('/') {
+        return Err("must be an absolute path (begin with /)".to_owned());
+    }
+    if text.contains('\0') {
+        return Err("must not contain a NUL character".to_owned());
+    }
+    if text.len() > MAX_PATH_BYTES {
+        return Err(format!("must not be longer than {MAX_PATH_BYTES} bytes"));
+    }
+    Ok(())
+}
+
+fn checked_line(text: &str, min: usize, max: usize) -> Result<(), String> {
+    if text.len() < min || text.len() > max {
+        return Err(format!("must have {min} to {max} bytes, it has {}", text.len()));
+    }
+    if text.contains(['\n', '\r']) {
+        return Err("must be one line, without line breaks".to_owned());
+    }
+    Ok(())
+}

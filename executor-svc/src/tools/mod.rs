@@ -1,0 +1,185 @@
+//! The logical tools, one file each: what the input is, and what performing it leaves behind.
+//!
+//! [`check`] looks at the input alone and is used when a reply is authorised. [`perform`] runs an input that passed,
+//! and always gives a [`Receipt`]: what the machine's state or the policy refuses is a receipt with `ok: false`.
+//! A tool is added with a file here, a [`ToolName`], a [`CheckedInput`] and an entry in the registry.
+
+mod cut;
+mod find_files;
+mod input;
+mod read;
+mod receipt;
+mod search_text;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use gatehouse_proto::ids::ToolCallId;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::files::{Profile, SessionFiles};
+pub use find_files::FindFilesInput;
+pub use input::InputFault;
+pub use read::ReadInput;
+pub use receipt::{Receipt, ReceiptBudget, cancelled_receipt};
+pub use search_text::SearchTextInput;
+
+/// The tools there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ToolName {
+    /// Reads a text file.
+    Read,
+    /// Lists files.
+    FindFiles,
+    /// Finds text in files.
+    SearchText,
+}
+
+impl ToolName {
+    /// Every tool, in the order of the contract.
+    pub const ALL: [Self; 3] = [Self::Read, Self::FindFiles, Self::SearchText];
+
+    /// The logical name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "Read",
+            Self::FindFiles => "FindFiles",
+            Self::SearchText => "SearchText",
+        }
+    }
+
+    /// The tool of that logical name, if there is one. Claude Code's own spelling (`mcp__…`) is not one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|name| name.as_str() == text)
+    }
+}
+
+impl std::fmt::Display for ToolName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An input that fits its tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum CheckedInput {
+    /// For [`ToolName::Read`].
+    Read(ReadInput),
+    /// For [`ToolName::FindFiles`].
+    FindFiles(FindFilesInput),
+    /// For [`ToolName::SearchText`].
+    SearchText(SearchTextInput),
+}
+
+impl CheckedInput {
+    /// The tool that it is for.
+    #[must_use]
+    pub const fn tool(&self) -> ToolName {
+        match self {
+            Self::Read(_) => ToolName::Read,
+            Self::FindFiles(_) => ToolName::FindFiles,
+            Self::SearchText(_) => ToolName::SearchText,
+        }
+    }
+
+    /// The input as JSON: only what was given, whole numbers as such. [`check`] takes it back unchanged.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+/// What a brain is told of a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolDescription {
+    /// The logical name.
+    pub name: ToolName,
+    /// What it does and when to use it.
+    pub description: &'static str,
+    /// The JSON schema of the input.
+    pub input_schema: Value,
+    /// Whether it changes nothing, so that calls may run side by side.
+    pub read_only: bool,
+}
+
+/// Tells running actions of a session to end.
+#[derive(Debug, Clone, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Ends what runs under it, soon.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether that was asked for.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// What a tool may lean on while it runs. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct ToolContext {
+    /// The session's working directory and the rules; one for the whole session.
+    pub files: Arc<SessionFiles>,
+    /// Ends it early.
+    pub cancel: Cancel,
+    /// Ends it at that moment.
+    pub deadline: Instant,
+}
+
+/// Whether the input fits the tool, on its own: nothing on disk is looked at.
+///
+/// # Errors
+/// An [`InputFault`] that names the field.
+pub fn check(name: ToolName, input: &Value) -> Result<CheckedInput, InputFault> {
+    match name {
+        ToolName::Read => read::check(input).map(CheckedInput::Read),
+        ToolName::FindFiles => find_files::check(input).map(CheckedInput::FindFiles),
+        ToolName::SearchText => search_text::check(input).map(CheckedInput::SearchText),
+    }
+}
+
+/// The tools that a session of this profile has.
+#[must_use]
+pub fn descriptions(profile: Profile) -> Vec<ToolDescription> {
+    ToolName::ALL.into_iter().filter(|name| has(profile, *name)).map(describe).collect()
+}
+
+/// Whether a session of this profile has the tool.
+#[must_use]
+pub const fn has(profile: Profile, name: ToolName) -> bool {
+    match (profile, name) {
+        (
+            Profile::ReadOnly | Profile::DirectWrite | Profile::WorktreeWrite,
+            ToolName::Read | ToolName::FindFiles | ToolName::SearchText,
+        ) => true,
+    }
+}
+
+fn describe(name: ToolName) -> ToolDescription {
+    let (description, fields) = match name {
+        ToolName::Read => (read::DESCRIPTION, read::FIELDS),
+        ToolName::FindFiles => (find_files::DESCRIPTION, find_files::FIELDS),
+        ToolName::SearchText => (search_text::DESCRIPTION, search_text::FIELDS),
+    };
+    ToolDescription { name, description, input_schema: input::schema(fields), read_only: true }
+}
+
+/// Performs an action and writes its receipt. It blocks: run it where blocking is allowed.
+#[must_use]
+pub fn perform(input: &CheckedInput, ctx: &ToolContext, budget: ReceiptBudget, tool_call_id: &ToolCallId) -> Receipt {
+    let frame = receipt::Frame { id: tool_call_id, name: input.tool(), budget };
+    match input {
+        CheckedInput::Read(input) => read::perform(input, ctx, &frame),
+        CheckedInput::FindFiles(input) => find_files::perform(input, ctx, &frame),
+        CheckedInput::SearchText(input) => search_text::perform(input, ctx, &frame),
+    }
+}

@@ -1,0 +1,143 @@
+//! What an action leaves behind: one compact JSON object, born within its budget and never cut again.
+
+use gatehouse_proto::codes::ActionCode;
+use gatehouse_proto::ids::ToolCallId;
+use serde::Serialize;
+
+use super::ToolName;
+use super::cut::cut_to_json_bytes;
+use crate::files::FileFault;
+
+/// How large a receipt may be, in bytes of compact JSON, the envelope included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceiptBudget(usize);
+
+impl ReceiptBudget {
+    /// The largest: one call in its reply.
+    pub const MAX: Self = Self(64 * 1024);
+    /// The smallest: sixteen calls in one reply. Every tool can say something useful within it.
+    pub const MIN: Self = Self(24 * 1024);
+
+    /// The budget of each call in a reply of so many calls: min(64, 384 / n) KiB.
+    #[must_use]
+    pub const fn for_calls(calls: usize) -> Self {
+        let share = 384 * 1024 / if calls == 0 { 1 } else { calls };
+        Self::of_bytes(share)
+    }
+
+    /// A budget of so many bytes, brought between [`Self::MIN`] and [`Self::MAX`].
+    #[must_use]
+    pub const fn of_bytes(bytes: usize) -> Self {
+        if bytes < Self::MIN.0 {
+            Self::MIN
+        } else if bytes > Self::MAX.0 {
+            Self::MAX
+        } else {
+            Self(bytes)
+        }
+    }
+
+    /// The budget in bytes.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        self.0
+    }
+}
+
+/// A finished action's receipt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// Whether the action did what it was asked to.
+    pub ok: bool,
+    /// Why not.
+    pub code: Option<ActionCode>,
+    /// The receipt itself: one compact JSON object.
+    pub json: String,
+}
+
+/// Which call a receipt belongs to, and how large it may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Frame<'a> {
+    pub id: &'a ToolCallId,
+    pub name: ToolName,
+    pub budget: ReceiptBudget,
+}
+
+#[derive(Serialize)]
+struct Success<'a, T> {
+    tool_call_id: &'a ToolCallId,
+    name: &'static str,
+    ok: bool,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
+#[derive(Serialize)]
+struct Failure<'a> {
+    tool_call_id: &'a ToolCallId,
+    name: &'static str,
+    ok: bool,
+    code: ActionCode,
+    message: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    hint: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<&'static str>,
+}
+
+/// Room for the message and the hint of a failure, each, in bytes of JSON.
+const SENTENCE: usize = 8 * 1024;
+
+impl Frame<'_> {
+    /// The JSON of a success; `None` if it is over the budget.
+    pub(super) fn success(&self, body: &impl Serialize) -> Option<Receipt> {
+        let whole = Success { tool_call_id: self.id, name: self.name.as_str(), ok: true, body };
+        let json = serde_json::to_string(&whole).ok()?;
+        (json.len() <= self.budget.bytes()).then_some(Receipt { ok: true, code: None, json })
+    }
+
+    /// What of the budget is left for the fields of a tool, in bytes.
+    pub(super) fn room(&self) -> usize {
+        // {"tool_call_id":"","name":"","ok":true} and the comma before the first field.
+        let envelope = 42 + self.id.as_str().len() + self.name.as_str().len();
+        self.budget.bytes().saturating_sub(envelope)
+    }
+
+    /// A failure's receipt.
+    pub(super) fn failure(&self, code: ActionCode, message: &str, hint: &str) -> Receipt {
+        self.failure_with(code, message, hint, None)
+    }
+
+    /// The receipt of a file that could not be used.
+    pub(super) fn fault(&self, fault: &FileFault) -> Receipt {
+        self.failure(fault.code(), &fault.to_string(), &fault.hint())
+    }
+
+    fn failure_with(
+        &self,
+        code: ActionCode,
+        message: &str,
+        hint: &str,
+        detail: Option<&'static str>,
+    ) -> Receipt {
+        let whole = Failure {
+            tool_call_id: self.id,
+            name: self.name.as_str(),
+            ok: false,
+            code,
+            message: cut_to_json_bytes(message, SENTENCE),
+            hint: cut_to_json_bytes(hint, SENTENCE),
+            detail,
+        };
+        // A struct of strings always serialises; were it not so, an empty object would still be honest JSON.
+        let json = serde_json::to_string(&whole).unwrap_or_else(|_| "{}".to_owned());
+        Receipt { ok: false, code: Some(code), json }
+    }
+}
+
+/// The receipt of an action that was never performed: cancelled, or answered by Claude Code itself.
+#[must_use]
+pub fn cancelled_receipt(id: &ToolCallId, name: ToolName, text: &str, budget: ReceiptBudget) -> Receipt {
+    let frame = Frame { id, name, budget };
+    frame.failure_with(ActionCode::Cancelled, text, "Nothing was done.", Some("not_invoked"))
+}
