@@ -1,3 +1,25 @@
-//! Being built.
+//! Gatehouse's privileged daemon: it holds the ledger, the files and the launches.
+//!
+//! Rooms, ground floor first; a room imports only from floors below it:
+//! 1. [`clock`], [`config`]
+//! 2. [`ledger`], [`files`]
+//! 3. [`session`]: the pure session machine
+//! 4. [`tools`], [`engine`]: where a command meets the ledger; [`action`]: the one path every tool call takes
+//! 5. [`runner`]: processes
+//! 6. [`rpc`]: translation, one file per service
+//! 7. `main.rs`: wiring
+//!
+//! The daemon listens on three Unix sockets and never on TCP.
+
+#![forbid(unsafe_code)]
+
+pub mod action;
+pub mod clock;
+pub mod config;
+pub mod engine;
 pub mod files;
+pub mod ledger;
+pub mod rpc;
+pub mod runner;
+pub mod session;
 pub mod tools;

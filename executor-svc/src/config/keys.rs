@@ -1,0 +1,61 @@
+//! Every key of the configuration file. `docs/configuration.md` has a row for each; a test compares.
+
+/// One key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    /// Its table; empty for the top level.
+    pub section: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// Its default, as it would stand in the file.
+    pub default: &'static str,
+}
+
+const fn key(section: &'static str, name: &'static str, default: &'static str) -> Key {
+    Key { section, name, default }
+}
+
+/// All of them.
+pub const KEYS: &[Key] = &[
+    key("", "state_dir", "\"$XDG_STATE_HOME/gatehouse\""),
+    key("", "runtime_dir", "\"$XDG_RUNTIME_DIR/gatehouse\""),
+    key("claude", "binary", "found by itself"),
+    key("claude", "allow_unverified_version", "false"),
+    key("claude", "launch_timeout_seconds", "60"),
+    key("claude", "ping_seconds", "10"),
+    key("claude", "stream_idle_timeout_seconds", "86400"),
+    key("claude", "helper_dir", "beside executor-svc"),
+    key("limits", "lease_seconds", "1800"),
+    key("limits", "live_sessions", "16"),
+    key("limits", "max_wait_seconds", "50"),
+    key("limits", "reply_wait_seconds", "25"),
+    key("limits", "short_result_bytes", "4096"),
+    key("files", "read_roots", "[\"/\"]"),
+    key("files", "protected", "[]"),
+    key("files", "hard_links", "\"strict\""),
+    key("files", "network_file_systems", "\"root_only\""),
+    key("files", "whole_hash_limit_bytes", "268435456"),
+    key("front", "listen", "\"127.0.0.1:8848\""),
+    key("front", "key_file", "\"STATE_DIR/front.key\""),
+    key("front", "protocol", "\"all\""),
+    key("front", "max_waits", "64"),
+    key("front", "text_mirror", "\"summary\""),
+];
+
+/// The key nearest to a mistyped one, if any is near.
+pub(super) fn nearest(path: &str) -> Option<String> {
+    KEYS.iter()
+        .map(Key::path)
+        .map(|known| (strsim::jaro_winkler(path, &known), known))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known)
+}
+
+impl Key {
+    /// `section.name`, or the name alone.
+    #[must_use]
+    pub fn path(&self) -> String {
+        if self.section.is_empty() { self.name.to_owned() } else { format!("{}.{}", self.section, self.name) }
+    }
+}

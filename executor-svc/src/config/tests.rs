@@ -1,0 +1,88 @@
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+fn overrides(environment: &[(&str, &str)]) -> Overrides {
+    let environment: HashMap<OsString, OsString> = environment.iter().map(|(k, v)| (OsString::from(k), OsString::from(v))).collect();
+    Overrides { environment, ..Overrides::default() }
+}
+
+fn with_file(text: &str) -> Result<Settings, ConfigError> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config.toml");
+    std::fs::write(&path, text).unwrap();
+    Settings::load(&Overrides { config: Some(path), ..overrides(&[("HOME", "/home/u")]) })
+}
+
+#[test]
+fn without_a_file_the_defaults_hold() {
+    let settings = Settings::load(&overrides(&[("HOME", "/nonexistent/u")])).unwrap();
+    assert_eq!(settings.state_dir, Path::new("/nonexistent/u/.local/state/gatehouse"));
+    assert_eq!(settings.limits.lease, Duration::from_secs(1800));
+    assert_eq!(settings.claude.candidates[0], Path::new("/nonexistent/u/.npm-global/bin/claude"));
+    assert_eq!(settings.config_file, None);
+}
+
+#[test]
+fn flags_beat_environment_beats_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config.toml");
+    std::fs::write(&path, "state_dir = '/from/file'\n").unwrap();
+    let mut given = overrides(&[("HOME", "/home/u")]);
+    given.config = Some(path);
+    assert_eq!(Settings::load(&given).unwrap().state_dir, Path::new("/from/file"));
+    given.environment.insert("CLAUDE_TOOLS_STATE_DIR".into(), "/from/env".into());
+    assert_eq!(Settings::load(&given).unwrap().state_dir, Path::new("/from/env"));
+    given.state_dir = Some(PathBuf::from("/from/flag"));
+    assert_eq!(Settings::load(&given).unwrap().state_dir, Path::new("/from/flag"));
+}
+
+#[test]
+fn an_unknown_key_is_an_error_with_the_nearest_known_one() {
+    let error = with_file("[limits]\nlease_second = 5\n").unwrap_err().to_string();
+    assert!(error.contains("`limits.lease_second`") && error.contains("`limits.lease_seconds`"), "{error}");
+    let error = with_file("colour = 1\n").unwrap_err().to_string();
+    assert!(error.contains("`colour`"), "{error}");
+}
+
+#[test]
+fn values_out_of_bounds_and_relative_paths_are_named() {
+    for (text, name) in [
+        ("[limits]\nlease_seconds = 59\n", "limits.lease_seconds"),
+        ("[limits]\nmax_wait_seconds = 51\n", "limits.max_wait_seconds"),
+        ("[claude]\nbinary = 'claude'\n", "claude.binary"),
+        ("[files]\nread_roots = ['home']\n", "files.read_roots"),
+    ] {
+        let error = with_file(text).unwrap_err().to_string();
+        assert!(error.contains(name), "{error}");
+    }
+    assert!(matches!(with_file("[limits]\nlease_seconds = 'x'\n"), Err(ConfigError::Syntax { .. })));
+}
+
+#[test]
+fn a_configured_or_given_claude_is_the_only_candidate() {
+    let settings = with_file("[claude]\nbinary = '/opt/claude'\n").unwrap();
+    assert_eq!(settings.claude.candidates, [Path::new("/opt/claude")]);
+    let settings = Settings::load(&overrides(&[("HOME", "/nonexistent/u"), ("CLAUDE_BIN", "/x/claude"), ("PATH", "/bin")])).unwrap();
+    assert_eq!(settings.claude.candidates, [Path::new("/x/claude")]);
+}
+
+#[test]
+fn every_key_is_documented() {
+    let docs = include_str!("../../../docs/configuration.md");
+    for key in KEYS {
+        assert!(docs.contains(&format!("| `{}` |", key.path())), "docs/configuration.md lacks {}", key.path());
+    }
+    let example = include_str!("../../../docs/config.example.toml");
+    for key in KEYS {
+        assert!(example.contains(&format!("# {} =", key.name)), "docs/config.example.toml lacks {}", key.path());
+    }
+    file::parse(Path::new("example"), &uncommented(example)).unwrap();
+}
+
+/// The example with every key switched on.
+fn uncommented(example: &str) -> String {
+    example.lines().map(|line| line.strip_prefix("# ").filter(|l| l.contains(" = ")).unwrap_or(line)).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,393 @@
+//! Where a command meets the ledger.
+//!
+//! [`Engine::submit`] runs the session machine inside the ledger's writer thread: load, decide, record, commit. What
+//! follows from a commit (waking waiters, orders to the runner room, ending actions that were cancelled) happens right
+//! after it on that thread, whether or not the asker is still there. Reading goes past the writer.
+
+mod performing;
+mod record;
+mod recovery;
+mod watchers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId};
+use rusqlite::Connection;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::watch;
+
+pub use performing::{Entry, Performing};
+pub use recovery::{RecoverySecret, SecretError, Tries, private_file, token_matches};
+pub use watchers::Watchers;
+
+use crate::clock::{Clock, Timestamp};
+use crate::config::Settings;
+use crate::files::FilePolicy;
+use crate::ledger::once::{Claim, OnceRow};
+use crate::ledger::{LedgerError, Opened, WriteError, once, sessions};
+use crate::session::{Answer, Command, Effect, NewSession, Refusal, Session, Step, apply, create};
+
+/// Why the engine says no.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// No session has this id.
+    #[error("no session has this id")]
+    UnknownSession,
+    /// The machine refused.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// As many sessions are live as may be.
+    #[error("{0} sessions are live")]
+    Capacity(u32),
+    /// The ledger cannot be read or written.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
+impl From<WriteError<Self>> for Fault {
+    fn from(error: WriteError<Self>) -> Self {
+        match error {
+            WriteError::Refused(fault) => fault,
+            WriteError::Ledger(error) => Self::Ledger(error),
+        }
+    }
+}
+
+/// What the runner room has to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// Launch a run.
+    Launch {
+        /// Its session.
+        session: SessionId,
+        /// The run.
+        run: RunId,
+        /// Its launch.
+        epoch: u32,
+    },
+    /// End a run's process.
+    End {
+        /// Its session.
+        session: SessionId,
+        /// The run.
+        run: RunId,
+    },
+}
+
+/// A caller's key, where it holds, and what it stands for.
+#[derive(Debug, Clone)]
+pub struct Once {
+    /// Where the key holds: the operation, and the session for all but start.
+    pub scope: String,
+    /// The caller's key.
+    pub key: RequestKey,
+    /// Hash of everything that makes the call what it is.
+    pub content_hash: String,
+    /// The lease that the call mints, if it mints one.
+    pub mints: Option<LeaseId>,
+}
+
+/// What came of a command.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The session as it is now.
+    pub session: Session,
+    /// What the asker is told.
+    pub answer: Answer,
+}
+
+impl Outcome {
+    /// Whether this very call was made before.
+    #[must_use]
+    pub fn is_replay(&self) -> bool {
+        self.answer == Answer::Replayed
+    }
+}
+
+/// The engine. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    ledger: Opened,
+    clock: Arc<dyn Clock>,
+    settings: Settings,
+    policy: Arc<FilePolicy>,
+    secret: RecoverySecret,
+    tries: Tries,
+    watchers: Watchers,
+    performing: Performing,
+    journal_head: watch::Sender<u64>,
+    orders: UnboundedSender<Order>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").finish_non_exhaustive()
+    }
+}
+
+/// What an engine is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// The opened ledger.
+    pub ledger: Opened,
+    /// The settings.
+    pub settings: Settings,
+    /// The file rules.
+    pub policy: Arc<FilePolicy>,
+    /// The recovery secret.
+    pub secret: RecoverySecret,
+    /// Where orders to the runner room go.
+    pub orders: UnboundedSender<Order>,
+}
+
+impl Engine {
+    /// An engine over an opened ledger.
+    #[must_use]
+    pub fn new(parts: Parts, clock: Arc<dyn Clock>) -> Self {
+        let Parts { ledger, settings, policy, secret, orders } = parts;
+        let shared = Shared {
+            ledger,
+            clock,
+            settings,
+            policy,
+            secret,
+            tries: Tries::default(),
+            watchers: Watchers::default(),
+            performing: Performing::default(),
+            journal_head: watch::Sender::new(0),
+            orders,
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    /// The file rules.
+    #[must_use]
+    pub fn policy(&self) -> &Arc<FilePolicy> {
+        &self.shared.policy
+    }
+
+    /// The recovery secret.
+    #[must_use]
+    pub fn secret(&self) -> &RecoverySecret {
+        &self.shared.secret
+    }
+
+    /// Wrong recovery tokens, lately.
+    #[must_use]
+    pub fn tries(&self) -> &Tries {
+        &self.shared.tries
+    }
+
+    /// What is being performed at this moment.
+    #[must_use]
+    pub fn performing(&self) -> &Performing {
+        &self.shared.performing
+    }
+
+    /// The present moment.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    /// Shows the journal's last place, and each later one.
+    #[must_use]
+    pub fn journal_head(&self) -> watch::Receiver<u64> {
+        self.shared.journal_head.subscribe()
+    }
+
+    /// Shows that a session changed. Subscribe before looking.
+    #[must_use]
+    pub fn watch(&self, session: &SessionId) -> watch::Receiver<u64> {
+        self.shared.watchers.subscribe(session)
+    }
+
+    /// Hands an order to the runner room.
+    pub fn order(&self, order: Order) {
+        // Only a process that is going down has no runner room.
+        let _ = self.shared.orders.send(order);
+    }
+
+    /// Runs `look` on one consistent view of the ledger.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
+    ) -> Result<T, LedgerError> {
+        self.shared.ledger.readers.read(look).await
+    }
+
+    /// A session as it is.
+    ///
+    /// # Errors
+    /// [`Fault::UnknownSession`], or that the ledger cannot be read.
+    pub async fn load(&self, id: &SessionId) -> Result<Session, Fault> {
+        let wanted = id.clone();
+        self.read(move |connection| load(connection, &wanted)).await?.ok_or(Fault::UnknownSession)
+    }
+
+    /// Makes a session; given again with the same key, the session that was made then.
+    ///
+    /// # Errors
+    /// [`Refusal::IdempotencyConflict`], [`Fault::Capacity`], [`Refusal::LeaseMismatch`] if the lease that the first
+    /// call minted has been rotated since, or that the ledger cannot be written.
+    pub async fn create(&self, new: NewSession, once: Once) -> Result<Outcome, Fault> {
+        let engine = self.clone();
+        let capacity = self.shared.settings.limits.live_sessions;
+        let made = self.shared.ledger.writer.write(move |tx| {
+            let claim = once::claim(tx, &once.scope, &once.key, &once.content_hash)?;
+            let step = match claim {
+                Claim::Conflict => return Err(refused(Refusal::IdempotencyConflict)),
+                Claim::Replay(row) => return replay_of_start(tx, &row),
+                Claim::Fresh => {
+                    let live = sessions::count_live(tx)?;
+                    if live >= capacity {
+                        return Err(WriteError::Refused(Fault::Capacity(live)));
+                    }
+                    create(new, engine.now())
+                }
+            };
+            engine.commit(tx, None, step, Some(&once))
+        });
+        Ok(made.await?)
+    }
+
+    /// Asks something of a session. `command` is made inside the transaction, so that what it looks up is what the
+    /// machine decides on.
+    ///
+    /// # Errors
+    /// [`Fault::UnknownSession`], the machine's refusal, or that the ledger cannot be written.
+    pub async fn submit(
+        &self,
+        id: &SessionId,
+        once: Option<Once>,
+        command: impl FnOnce(&Connection, Claim) -> Result<Command, LedgerError> + Send + 'static,
+    ) -> Result<Outcome, Fault> {
+        let (engine, id) = (self.clone(), id.clone());
+        let done = self.shared.ledger.writer.write(move |tx| {
+            let before = load(tx, &id)?.ok_or(WriteError::Refused(Fault::UnknownSession))?;
+            let claim = match &once {
+                Some(once) => once::claim(tx, &once.scope, &once.key, &once.content_hash)?,
+                None => Claim::Fresh,
+            };
+            let fresh = claim == Claim::Fresh;
+            let command = command(tx, claim)?;
+            let step = apply(&before, engine.now(), command).map_err(refused)?;
+            engine.commit(tx, Some(&before), step, once.as_ref().filter(|_| fresh))
+        });
+        Ok(done.await?)
+    }
+
+    /// Looks at a session with a lease. Writes only when the lease is worth renewing.
+    ///
+    /// # Errors
+    /// As [`Engine::submit`].
+    pub async fn look(&self, id: &SessionId, lease: LeaseId) -> Result<Outcome, Fault> {
+        let before = self.load(id).await?;
+        let step = apply(&before, self.now(), Command::Look { lease: lease.clone() })?;
+        if step.session == before {
+            return Ok(Outcome { session: before, answer: step.answer });
+        }
+        self.submit(id, None, move |_, _| Ok(Command::Look { lease })).await
+    }
+
+    /// Waits until `enough` holds of the session, at most for `wait`, and gives it as it then is.
+    ///
+    /// # Errors
+    /// As [`Engine::load`].
+    pub async fn wait_until(&self, id: &SessionId, wait: Duration, enough: impl Fn(&Session) -> bool) -> Result<Session, Fault> {
+        let mut changes = self.watch(id);
+        let deadline = tokio::time::Instant::now() + wait;
+        loop {
+            let session = self.load(id).await?;
+            if enough(&session) || tokio::time::timeout_at(deadline, changes.changed()).await.is_err() {
+                return Ok(session);
+            }
+        }
+    }
+
+    /// A change of the ledger that is no command: which process serves a run.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub async fn note(&self, change: impl FnOnce(&Connection) -> Result<(), LedgerError> + Send + 'static) -> Result<(), LedgerError> {
+        let noted = self.shared.ledger.writer.write::<(), (), _>(move |tx| {
+            change(tx)?;
+            Ok(((), Box::new(|| ())))
+        });
+        match noted.await {
+            Ok(()) | Err(WriteError::Refused(())) => Ok(()),
+            Err(WriteError::Ledger(error)) => Err(error),
+        }
+    }
+
+    fn commit(&self, tx: &Connection, before: Option<&Session>, step: Step, once: Option<&Once>) -> Committed {
+        let Step { session, effects, answer } = step;
+        if before != Some(&session) {
+            record::save(tx, &session)?;
+        }
+        let head = record::effects(tx, &session, &effects, self.now())?;
+        if let Some(once) = once {
+            let row = OnceRow { session_id: session.id.clone(), lease_id: once.mints.clone() };
+            once::record(tx, &once.scope, &once.key, &once.content_hash, &row)?;
+        }
+        let (engine, shown) = (self.clone(), session.clone());
+        let after = move || engine.after_commit(&shown, &effects, head);
+        Ok((Outcome { session, answer }, Box::new(after)))
+    }
+
+    /// Runs on the writer thread: nothing here may block.
+    fn after_commit(&self, session: &Session, effects: &[Effect], journal_head: Option<u64>) {
+        for effect in effects {
+            match effect {
+                Effect::Launch { run_id, epoch } => {
+                    self.order(Order::Launch { session: session.id.clone(), run: run_id.clone(), epoch: *epoch });
+                }
+                Effect::EndRunner { run_id, .. } => self.order(Order::End { session: session.id.clone(), run: run_id.clone() }),
+                Effect::ActionCancelled { id, .. } => self.shared.performing.cancel(id),
+                _ => {}
+            }
+        }
+        if let Some(seq) = journal_head {
+            self.shared.journal_head.send_replace(seq);
+        }
+        self.shared.watchers.changed(&session.id, session.revision);
+    }
+}
+
+type Committed = Result<(Outcome, crate::ledger::AfterCommit), WriteError<Fault>>;
+
+const fn refused(refusal: Refusal) -> WriteError<Fault> {
+    WriteError::Refused(Fault::Refused(refusal))
+}
+
+/// Reads a session's value.
+pub(crate) fn load(connection: &Connection, id: &SessionId) -> Result<Option<Session>, LedgerError> {
+    sessions::load(connection, id)?.map(|text| parse(&text)).transpose()
+}
+
+/// Reads a session's value from its text.
+pub(crate) fn parse(text: &str) -> Result<Session, LedgerError> {
+    serde_json::from_str(text).map_err(|error| LedgerError::damaged("session.state", error))
+}
+
+fn replay_of_start(tx: &Connection, row: &OnceRow) -> Committed {
+    let session = load(tx, &row.session_id)?.ok_or(WriteError::Refused(Fault::UnknownSession))?;
+    if row.lease_id.as_ref() != Some(&session.lease.id) {
+        return Err(refused(Refusal::LeaseMismatch));
+    }
+    Ok((Outcome { session, answer: Answer::Replayed }, Box::new(|| ())))
+}

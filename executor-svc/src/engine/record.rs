@@ -1,0 +1,134 @@
+//! A step's effects as rows and journal entries.
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::clock::Timestamp;
+use crate::ledger::{LedgerError, actions, journal, runs, sessions, turns};
+use crate::session::{Effect, Receipt, Session, TurnKind};
+use crate::tools;
+
+/// Writes the session's value.
+pub(super) fn save(tx: &Connection, session: &Session) -> Result<(), LedgerError> {
+    let state = serde_json::to_string(session).map_err(|error| LedgerError::damaged("session.state", error))?;
+    sessions::save(
+        tx,
+        &sessions::SessionRow {
+            id: session.id.clone(),
+            status: session.state.status().as_str(),
+            revision: session.revision,
+            created_at: session.created_at,
+            state,
+        },
+    )
+}
+
+/// Writes what a step brought about; gives the journal's last place if it grew.
+pub(super) fn effects(tx: &Connection, session: &Session, effects: &[Effect], now: Timestamp) -> Result<Option<u64>, LedgerError> {
+    let mut head = None;
+    for effect in effects {
+        let body = record(tx, session, effect, now)?;
+        if let Some(kind) = effect.kind() {
+            head = Some(journal::append(tx, now, &session.id, kind, &body)?);
+        }
+    }
+    Ok(head)
+}
+
+/// Writes one effect's rows and gives the journal entry's body: ids and hashes, no content.
+fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -> Result<Value, LedgerError> {
+    Ok(match effect {
+        Effect::SessionCreated => json!({ "profile": session.profile, "claude_session_id": session.claude_session_id }),
+        Effect::RunOpened { run_id, prompt, ordinal, epoch } => {
+            let run = runs::NewRun { id: run_id, session: &session.id, ordinal: *ordinal, epoch: *epoch, prompt, at: now };
+            runs::insert(tx, &run)?;
+            json!({ "run_id": run_id, "ordinal": ordinal, "prompt_sha256": gatehouse_proto::digest::sha256_hex(prompt.as_bytes()) })
+        }
+        Effect::RunClosed { run_id, ok, why } => {
+            runs::close(tx, run_id, now)?;
+            json!({ "run_id": run_id, "ok": ok, "why": why })
+        }
+        Effect::TurnOpened { turn_id, run_id, ordinal, key, kind, request_hash } => {
+            let turn = turns::NewTurn {
+                id: turn_id,
+                session: &session.id,
+                run: run_id,
+                ordinal: *ordinal,
+                key: &key.as_text(),
+                kind: kind_text(*kind),
+                request_hash,
+                at: now,
+            };
+            turns::insert(tx, &turn)?;
+            json!({ "turn_id": turn_id, "run_id": run_id, "ordinal": ordinal, "kind": kind_text(*kind) })
+        }
+        Effect::TurnAbandoned { turn_id, why } => {
+            turns::abandon(tx, turn_id, why)?;
+            json!({ "turn_id": turn_id, "why": why })
+        }
+        Effect::ReplyCommitted { .. } => record_reply(tx, session, effect, now)?,
+        Effect::ActionPrepared { id } => {
+            actions::prepare(tx, id)?;
+            json!({ "tool_call_id": id })
+        }
+        Effect::ActionSettled { id, receipt } => record_receipt(tx, id, receipt, now)?,
+        Effect::ActionCancelled { id, name, why } => {
+            let receipt = tools::cancelled_receipt(id, name, why, tools::ReceiptBudget::MIN);
+            record_receipt(tx, id, &receipt, now)?
+        }
+        Effect::ActionUncertain { id } => json!({ "tool_call_id": id }),
+        Effect::StopRequested => json!({ "request_id": session.stop.as_ref().map(|stop| stop.request_id.as_str()) }),
+        Effect::LeaseRotated | Effect::LeaseRanOut | Effect::Stopped => json!({}),
+        Effect::Attached => json!({ "enforced_by": session.enforced_by }),
+        Effect::Launch { .. } | Effect::EndRunner { .. } => Value::Null,
+    })
+}
+
+fn record_reply(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -> Result<Value, LedgerError> {
+    let Effect::ReplyCommitted { turn_id, run_id, reply_id, text, calls, budget } = effect else { return Ok(Value::Null) };
+    turns::answer(tx, turn_id, reply_id, text, now)?;
+    for (position, call) in calls.iter().enumerate() {
+        let action = actions::NewAction {
+            id: &call.id,
+            session: &session.id,
+            run: run_id,
+            turn: turn_id,
+            position,
+            name: &call.name,
+            client_id: call.client_id.as_deref(),
+            input: &call.input,
+            input_sha256: &call.input_sha256,
+            budget: *budget,
+            at: now,
+        };
+        actions::insert(tx, &action)?;
+    }
+    let calls: Vec<_> =
+        calls.iter().map(|c| json!({ "tool_call_id": c.id, "name": c.name, "input_sha256": c.input_sha256 })).collect();
+    Ok(json!({
+        "turn_id": turn_id,
+        "reply_id": reply_id,
+        "text_sha256": gatehouse_proto::digest::sha256_hex(text.as_bytes()),
+        "calls": calls,
+    }))
+}
+
+fn record_receipt(
+    tx: &Connection,
+    id: &gatehouse_proto::ids::ToolCallId,
+    receipt: &Receipt,
+    now: Timestamp,
+) -> Result<Value, LedgerError> {
+    let code = receipt.code.map(gatehouse_proto::codes::ActionCode::as_str);
+    actions::settle(tx, id, &actions::NewReceipt { ok: receipt.ok, code, json: &receipt.json, at: now })?;
+    let hash = gatehouse_proto::digest::sha256_hex(receipt.json.as_bytes());
+    Ok(json!({ "tool_call_id": id, "ok": receipt.ok, "code": code, "receipt_sha256": hash }))
+}
+
+const fn kind_text(kind: TurnKind) -> &'static str {
+    match kind {
+        TurnKind::Prompt => "prompt",
+        TurnKind::ToolResults => "tool_results",
+        TurnKind::Resumed => "resumed",
+    }
+}

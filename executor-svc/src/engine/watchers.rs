@@ -1,0 +1,32 @@
+//! Who waits for which session.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use gatehouse_proto::ids::SessionId;
+use tokio::sync::watch;
+
+/// A channel per session that somebody waits for; it shows the session's revision.
+#[derive(Debug, Default)]
+pub struct Watchers {
+    channels: Mutex<HashMap<SessionId, watch::Sender<u64>>>,
+}
+
+impl Watchers {
+    /// Shows each later change of a session.
+    #[must_use]
+    pub fn subscribe(&self, session: &SessionId) -> watch::Receiver<u64> {
+        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that nobody listens to any more go when a new one comes, so the map stays as small as its use.
+        channels.retain(|_, sender| sender.receiver_count() > 0);
+        channels.entry(session.clone()).or_insert_with(|| watch::Sender::new(0)).subscribe()
+    }
+
+    /// Wakes whoever waits for the session.
+    pub fn changed(&self, session: &SessionId, revision: u64) {
+        let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = channels.get(session) {
+            sender.send_replace(revision);
+        }
+    }
+}

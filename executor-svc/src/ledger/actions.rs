@@ -1,0 +1,192 @@
+//! The `action` table: what was authorised, and the receipts.
+
+use gatehouse_proto::ids::{RunId, SessionId, ToolCallId, TurnId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::LedgerError;
+use crate::clock::Timestamp;
+
+/// An action that is authorised.
+#[derive(Debug)]
+pub struct NewAction<'a> {
+    /// Its id.
+    pub id: &'a ToolCallId,
+    /// Its session.
+    pub session: &'a SessionId,
+    /// Its run.
+    pub run: &'a RunId,
+    /// The turn whose reply authorised it.
+    pub turn: &'a TurnId,
+    /// Its place in that reply.
+    pub position: usize,
+    /// The tool.
+    pub name: &'a str,
+    /// The caller's own id.
+    pub client_id: Option<&'a str>,
+    /// The input, JSON.
+    pub input: &'a str,
+    /// Digest of the input.
+    pub input_sha256: &'a str,
+    /// What its receipt may take, in bytes.
+    pub budget: u32,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Adds an authorised action.
+///
+/// # Errors
+/// When the ledger cannot be written.
+pub fn insert(tx: &Connection, action: &NewAction<'_>) -> Result<(), LedgerError> {
+    tx.prepare_cached(
+        "INSERT INTO action (id, session_id, run_id, turn_id, position, name, client_id, input, input_sha256, budget, state, authorised_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'authorised', ?11)",
+    )?
+    .execute(params![
+        action.id.as_str(),
+        action.session.as_str(),
+        action.run.as_str(),
+        action.turn.as_str(),
+        action.position,
+        action.name,
+        action.client_id,
+        action.input,
+        action.input_sha256,
+        action.budget,
+        action.at.millis()
+    ])?;
+    Ok(())
+}
+
+/// Notes that an action's intent is durable.
+///
+/// # Errors
+/// When the ledger cannot be written.
+pub fn prepare(tx: &Connection, id: &ToolCallId) -> Result<(), LedgerError> {
+    tx.prepare_cached("UPDATE action SET state = 'prepared' WHERE id = ?1 AND state = 'authorised'")?.execute([id.as_str()])?;
+    Ok(())
+}
+
+/// A receipt to be kept.
+#[derive(Debug)]
+pub struct NewReceipt<'a> {
+    /// Whether it worked.
+    pub ok: bool,
+    /// The action code, if it did not.
+    pub code: Option<&'a str>,
+    /// The receipt, JSON.
+    pub json: &'a str,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Settles an action. One that has its receipt keeps it.
+///
+/// # Errors
+/// When the ledger cannot be written.
+pub fn settle(tx: &Connection, id: &ToolCallId, receipt: &NewReceipt<'_>) -> Result<(), LedgerError> {
+    tx.prepare_cached(
+        "UPDATE action SET state = 'done', ok = ?2, code = ?3, receipt = ?4, receipt_sha256 = ?5, finished_at = ?6
+         WHERE id = ?1 AND state <> 'done'",
+    )?
+    .execute(params![
+        id.as_str(),
+        receipt.ok,
+        receipt.code,
+        receipt.json,
+        gatehouse_proto::digest::sha256_hex(receipt.json.as_bytes()),
+        receipt.at.millis()
+    ])?;
+    Ok(())
+}
+
+/// An action as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActionRow {
+    /// Its id.
+    pub id: String,
+    /// Its session.
+    pub session_id: String,
+    /// Its run.
+    pub run_id: String,
+    /// The turn whose reply authorised it.
+    pub turn_id: String,
+    /// The tool.
+    pub name: String,
+    /// The caller's own id.
+    pub client_id: Option<String>,
+    /// The input, JSON.
+    pub input: String,
+    /// What its receipt may take, in bytes.
+    pub budget: u32,
+    /// `authorised`, `prepared`, `performing` or `done`.
+    pub state: String,
+    /// When it was authorised.
+    pub authorised_at: Timestamp,
+    /// When it was settled.
+    pub finished_at: Option<Timestamp>,
+    /// Whether it worked.
+    pub ok: Option<bool>,
+    /// Its action code, if it did not.
+    pub code: Option<String>,
+    /// The receipt, JSON.
+    pub receipt: Option<String>,
+    /// SHA-256 of the receipt.
+    pub receipt_sha256: Option<String>,
+}
+
+const COLUMNS: &str = "id, session_id, run_id, turn_id, name, client_id, input, budget, state, authorised_at, finished_at, ok, code, receipt, receipt_sha256";
+
+fn row(row: &Row<'_>) -> rusqlite::Result<ActionRow> {
+    Ok(ActionRow {
+        id: row.get(0)?,
+        session_id: row.get(1)?,
+        run_id: row.get(2)?,
+        turn_id: row.get(3)?,
+        name: row.get(4)?,
+        client_id: row.get(5)?,
+        input: row.get(6)?,
+        budget: row.get(7)?,
+        state: row.get(8)?,
+        authorised_at: Timestamp::from_millis(row.get(9)?),
+        finished_at: row.get::<_, Option<u64>>(10)?.map(Timestamp::from_millis),
+        ok: row.get(11)?,
+        code: row.get(12)?,
+        receipt: row.get(13)?,
+        receipt_sha256: row.get(14)?,
+    })
+}
+
+/// Looks an action up.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn load(connection: &Connection, id: &ToolCallId) -> Result<Option<ActionRow>, LedgerError> {
+    Ok(connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM action WHERE id = ?1"))?
+        .query_row([id.as_str()], row)
+        .optional()?)
+}
+
+/// The calls that a reply authorised, in its order.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn of_turn(connection: &Connection, turn: &TurnId) -> Result<Vec<ActionRow>, LedgerError> {
+    let mut statement =
+        connection.prepare_cached(&format!("SELECT {COLUMNS} FROM action WHERE turn_id = ?1 ORDER BY position"))?;
+    let rows = statement.query_map([turn.as_str()], row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// All actions of a session, oldest first.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn of_session(connection: &Connection, session: &SessionId) -> Result<Vec<ActionRow>, LedgerError> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM action WHERE session_id = ?1 ORDER BY authorised_at, turn_id, position"
+    ))?;
+    let rows = statement.query_map([session.as_str()], row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,166 @@
+//! The append-only, hash-chained journal.
+//!
+//! `hash = SHA-256(previous hash ‖ seq ‖ at ‖ len(session) ‖ session ‖ len(kind) ‖ kind ‖ body)`, integers as 8 bytes
+//! big-endian; the first entry follows 32 zero bytes. Whoever changes, drops or inserts an entry has to recompute every
+//! later one, and a copy of any later hash gives that away.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use sha2::{Digest, Sha256};
+
+use gatehouse_proto::ids::SessionId;
+
+use super::LedgerError;
+use crate::clock::Timestamp;
+
+/// One entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its place, from 1, without gaps.
+    pub seq: u64,
+    /// When it was written.
+    pub at: Timestamp,
+    /// The session it is about.
+    pub session_id: String,
+    /// What happened, as `noun.verb`.
+    pub kind: String,
+    /// Further facts: one JSON object.
+    pub body: String,
+}
+
+type Hash = [u8; 32];
+
+/// Appends an entry and returns its place.
+///
+/// # Errors
+/// When the ledger cannot be written.
+pub fn append(tx: &Connection, at: Timestamp, session: &SessionId, kind: &str, body: &serde_json::Value) -> Result<u64, LedgerError> {
+    let (last, previous) = head(tx)?;
+    let entry = Entry { seq: last + 1, at, session_id: session.to_string(), kind: kind.to_owned(), body: body.to_string() };
+    tx.prepare_cached("INSERT INTO journal (seq, at, session_id, kind, body, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+        .execute(params![entry.seq, at.millis(), entry.session_id, kind, entry.body, chain(&previous, &entry)])?;
+    Ok(entry.seq)
+}
+
+/// The last entry's place and hash; 0 and zeros for an empty journal.
+fn head(connection: &Connection) -> Result<(u64, Hash), LedgerError> {
+    let found = connection
+        .prepare_cached("SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1")?
+        .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    Ok(found.unwrap_or_default())
+}
+
+/// The place of the last entry; 0 if there is none.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn last_seq(connection: &Connection) -> Result<u64, LedgerError> {
+    Ok(head(connection)?.0)
+}
+
+fn chain(previous: &Hash, entry: &Entry) -> Hash {
+    let mut hasher = Sha256::new();
+    hasher.update(previous);
+    hasher.update(entry.seq.to_be_bytes());
+    hasher.update(entry.at.millis().to_be_bytes());
+    for text in [&entry.session_id, &entry.kind] {
+        hasher.update((text.len() as u64).to_be_bytes());
+        hasher.update(text.as_bytes());
+    }
+    hasher.update(entry.body.as_bytes());
+    hasher.finalize().into()
+}
+
+/// Entries from `from` on, at most `limit`, of one session or of all.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn entries(connection: &Connection, from: u64, session: Option<&str>, limit: u32) -> Result<Vec<Entry>, LedgerError> {
+    let sql = match session {
+        Some(_) => "SELECT seq, at, session_id, kind, body FROM journal WHERE seq >= ?1 AND session_id = ?3 ORDER BY seq LIMIT ?2",
+        None => "SELECT seq, at, session_id, kind, body FROM journal WHERE seq >= ?1 AND ?3 IS NULL ORDER BY seq LIMIT ?2",
+    };
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![from, limit, session], |row| {
+        let at: u64 = row.get(1)?;
+        Ok(Entry { seq: row.get(0)?, at: Timestamp::from_millis(at), session_id: row.get(2)?, kind: row.get(3)?, body: row.get(4)? })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// What [`verify`] found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The chain holds over that many entries.
+    Whole(u64),
+    /// The entry at this place is missing or is not what was written.
+    Broken(u64),
+}
+
+/// Walks the whole chain.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn verify(connection: &Connection) -> Result<Verdict, LedgerError> {
+    let mut statement = connection.prepare("SELECT seq, at, session_id, kind, body, hash FROM journal ORDER BY seq")?;
+    let mut rows = statement.query([])?;
+    let mut previous: Hash = [0; 32];
+    let mut expected = 1;
+    while let Some(row) = rows.next()? {
+        let entry = Entry {
+            seq: row.get(0)?,
+            at: Timestamp::from_millis(row.get(1)?),
+            session_id: row.get(2)?,
+            kind: row.get(3)?,
+            body: row.get(4)?,
+        };
+        let hash: Hash = row.get(5)?;
+        if entry.seq != expected || chain(&previous, &entry) != hash {
+            return Ok(Verdict::Broken(expected));
+        }
+        previous = hash;
+        expected += 1;
+    }
+    Ok(Verdict::Whole(expected - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn filled(n: u64) -> (Connection, tempfile::TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        drop(super::super::open(dir.path()).unwrap());
+        let connection = super::super::open::connect(&dir.path().join("ledger.db")).unwrap();
+        let session = SessionId::mint();
+        for i in 0..n {
+            append(&connection, Timestamp::from_millis(i), &session, "test.entry", &json!({ "i": i })).unwrap();
+        }
+        (connection, dir)
+    }
+
+    #[test]
+    fn an_untouched_chain_is_whole_and_pages_without_gaps() {
+        let (connection, _dir) = filled(5);
+        assert_eq!(verify(&connection).unwrap(), Verdict::Whole(5));
+        let seqs: Vec<_> = entries(&connection, 3, None, 2).unwrap().iter().map(|e| e.seq).collect();
+        assert_eq!(seqs, [3, 4]);
+    }
+
+    #[test]
+    fn a_changed_or_missing_entry_is_found_at_its_place() {
+        for (sabotage, place) in [
+            ("UPDATE journal SET body = '{}' WHERE seq = 3", 3),
+            ("DELETE FROM journal WHERE seq = 2", 2),
+            ("UPDATE journal SET hash = zeroblob(32) WHERE seq = 5", 5),
+        ] {
+            let (connection, _dir) = filled(5);
+            assert!(connection.execute(sabotage, []).is_err(), "the triggers refuse it");
+            connection.execute_batch("DROP TRIGGER journal_is_append_only_update; DROP TRIGGER journal_is_append_only_delete").unwrap();
+            connection.execute(sabotage, []).unwrap();
+            assert_eq!(verify(&connection).unwrap(), Verdict::Broken(place), "{sabotage}");
+        }
+    }
+}

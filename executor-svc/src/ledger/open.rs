@@ -1,0 +1,134 @@
+//! Opening the ledger file: permissions, durability settings, schema version, migration with a backup.
+
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::{LedgerError, Readers, Writer};
+
+/// The numbered migrations; the schema version is how many have been applied.
+const MIGRATIONS: &[&str] = &[include_str!("../../migrations/0001_walking_gateway.sql")];
+
+/// The newest schema version.
+pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
+
+/// An opened ledger: the way in and the way out.
+#[derive(Debug, Clone)]
+pub struct Opened {
+    /// Hands changes to the writer thread.
+    pub writer: Writer,
+    /// Reads committed state.
+    pub readers: Readers,
+}
+
+/// Opens the ledger below `state_dir`, or makes it, and brings it to [`SCHEMA_VERSION`].
+///
+/// # Errors
+/// When the file is damaged, newer than this executor, or cannot be written. The file is then left as it was.
+pub fn open(state_dir: &Path) -> Result<Opened, LedgerError> {
+    let path = state_dir.join("ledger.db");
+    create_private(&path)?;
+    let mut connection = connect(&path)?;
+    check(&connection, &path)?;
+    migrate(&mut connection, &path)?;
+    Ok(Opened { writer: Writer::start(connection)?, readers: Readers::new(path) })
+}
+
+/// A connection with the settings that durability rests on.
+pub(super) fn connect(path: &Path) -> Result<Connection, LedgerError> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "foreign_keys", "on")?;
+    connection.pragma_update(None, "trusted_schema", "off")?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+fn create_private(path: &Path) -> Result<(), LedgerError> {
+    let io = |source| LedgerError::Io { path: path.to_owned(), source };
+    // SQLite gives its -wal and -shm files the mode of the database.
+    let file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path).map_err(io)?;
+    file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(io)
+}
+
+/// A cheap look at the file's structure. The whole chain is verified on demand, not at every start.
+fn check(connection: &Connection, path: &Path) -> Result<(), LedgerError> {
+    let corrupt = |why: String| LedgerError::Corrupt { path: path.to_owned(), why };
+    connection
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))
+        .map(drop)
+        .map_err(|error| corrupt(error.to_string()))
+}
+
+fn version(connection: &Connection) -> Result<u32, LedgerError> {
+    Ok(connection.query_row("PRAGMA user_version", [], |row| row.get(0))?)
+}
+
+fn migrate(connection: &mut Connection, path: &Path) -> Result<(), LedgerError> {
+    let found = version(connection)?;
+    if found > SCHEMA_VERSION {
+        return Err(LedgerError::Newer { path: path.to_owned(), found, known: SCHEMA_VERSION });
+    }
+    if found > 0 && found < SCHEMA_VERSION {
+        back_up(connection, path, found)?;
+    }
+    for (index, migration) in (1..).zip(MIGRATIONS).filter(|(index, _)| *index > found) {
+        let transaction = connection.transaction()?;
+        transaction.execute_batch(migration)?;
+        transaction.pragma_update(None, "user_version", index)?;
+        transaction.commit()?;
+    }
+    Ok(())
+}
+
+fn back_up(connection: &Connection, path: &Path, version: u32) -> Result<(), LedgerError> {
+    let backup: PathBuf = path.with_extension(format!("v{version}.backup"));
+    if backup.exists() {
+        // A migration was tried before and did not finish: the first copy is the one to keep.
+        return Ok(());
+    }
+    connection.execute("VACUUM INTO ?1", [backup.to_string_lossy()])?;
+    std::fs::set_permissions(&backup, std::fs::Permissions::from_mode(0o600))
+        .map_err(|source| LedgerError::Io { path: backup, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fresh_ledger_is_private_durable_and_at_the_newest_version() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(open(dir.path()).unwrap());
+        let path = dir.path().join("ledger.db");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let connection = connect(&path).unwrap();
+        assert_eq!(version(&connection).unwrap(), SCHEMA_VERSION);
+        let synchronous: u32 = connection.query_row("PRAGMA synchronous", [], |row| row.get(0)).unwrap();
+        let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
+        assert_eq!((synchronous, mode.as_str()), (2, "wal"));
+    }
+
+    #[test]
+    fn a_ledger_of_a_newer_version_is_refused_and_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(open(dir.path()).unwrap());
+        let path = dir.path().join("ledger.db");
+        connect(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+        assert!(matches!(open(dir.path()), Err(LedgerError::Newer { found: 99, .. })));
+        assert_eq!(version(&connect(&path).unwrap()).unwrap(), 99);
+    }
+
+    #[test]
+    fn a_file_that_is_no_database_is_named_and_never_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ledger.db");
+        std::fs::write(&path, b"not a database at all, but long enough to have a header of one hundred bytes, which SQLite reads first").unwrap();
+        assert!(open(dir.path()).is_err());
+        assert!(std::fs::read(&path).unwrap().starts_with(b"not a database"));
+    }
+}

@@ -1,0 +1,94 @@
+//! The `run` table: prompts, and which process serves which run.
+
+use gatehouse_proto::ids::{LinkHash, RunId, SessionId};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::LedgerError;
+use crate::clock::Timestamp;
+
+/// A run that begins.
+#[derive(Debug)]
+pub struct NewRun<'a> {
+    /// Its id.
+    pub id: &'a RunId,
+    /// Its session.
+    pub session: &'a SessionId,
+    /// Its place in the session.
+    pub ordinal: u32,
+    /// Its launch.
+    pub epoch: u32,
+    /// What the caller asked, unchanged.
+    pub prompt: &'a str,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Adds a run.
+///
+/// # Errors
+/// When the ledger cannot be written.
+pub fn insert(tx: &Connection, run: &NewRun<'_>) -> Result<(), LedgerError> {
+    tx.prepare_cached("INSERT INTO run (id, session_id, ordinal, epoch, prompt, started_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+        .execute(params![run.id.as_str(), run.session.as_str(), run.ordinal, run.epoch, run.prompt, run.at.millis()])?;
+    Ok(())
+}
+
+/// Notes that a run is over.
+///
+/// # Errors
+/// When the ledger cannot be written.
+pub fn close(tx: &Connection, id: &RunId, at: Timestamp) -> Result<(), LedgerError> {
+    tx.prepare_cached("UPDATE run SET ended_at = ?2 WHERE id = ?1 AND ended_at IS NULL")?.execute(params![id.as_str(), at.millis()])?;
+    Ok(())
+}
+
+/// Notes which link token a launch answers to. An older launch's token is forgotten.
+///
+/// # Errors
+/// When the ledger cannot be written.
+pub fn set_link(tx: &Connection, id: &RunId, link: &LinkHash) -> Result<(), LedgerError> {
+    tx.prepare_cached("UPDATE run SET link_hash = ?2, identity = NULL WHERE id = ?1")?.execute(params![id.as_str(), link.as_str()])?;
+    Ok(())
+}
+
+/// Notes which process serves the run.
+///
+/// # Errors
+/// When the ledger cannot be written.
+pub fn set_identity(tx: &Connection, id: &RunId, identity: &str) -> Result<(), LedgerError> {
+    tx.prepare_cached("UPDATE run SET identity = ?2 WHERE id = ?1")?.execute(params![id.as_str(), identity])?;
+    Ok(())
+}
+
+/// The process that serves the run, if it was noted.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn identity(connection: &Connection, id: &RunId) -> Result<Option<String>, LedgerError> {
+    let found: Option<Option<String>> =
+        connection.prepare_cached("SELECT identity FROM run WHERE id = ?1")?.query_row([id.as_str()], |row| row.get(0)).optional()?;
+    Ok(found.flatten())
+}
+
+/// The run's prompt.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn prompt(connection: &Connection, id: &RunId) -> Result<Option<String>, LedgerError> {
+    Ok(connection.prepare_cached("SELECT prompt FROM run WHERE id = ?1")?.query_row([id.as_str()], |row| row.get(0)).optional()?)
+}
+
+/// The session, run and launch that a link token names.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn by_link(connection: &Connection, link: &LinkHash) -> Result<Option<(SessionId, RunId, u32)>, LedgerError> {
+    let found: Option<(String, String, u32)> = connection
+        .prepare_cached("SELECT session_id, id, epoch FROM run WHERE link_hash = ?1")?
+        .query_row([link.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    let Some((session, run, epoch)) = found else { return Ok(None) };
+    let session = SessionId::try_from(session).map_err(|e| LedgerError::damaged("run.session_id", e))?;
+    let run = RunId::try_from(run).map_err(|e| LedgerError::damaged("run.id", e))?;
+    Ok(Some((session, run, epoch)))
+}

@@ -1,0 +1,56 @@
+//! An action: authorised once, prepared if it can have an effect, settled once.
+
+use gatehouse_proto::ids::ToolCallId;
+
+use super::command::{Effect, Receipt, Step};
+use super::machine::done;
+use super::state::{Call, CallState, Session, State};
+use super::{Refusal, stopping};
+use crate::clock::Timestamp;
+
+fn call_mut<'a>(session: &'a mut Session, id: &ToolCallId) -> Option<&'a mut Call> {
+    let of_run = session.state.run_mut().map(|run| run.calls.iter_mut());
+    of_run.into_iter().flatten().chain(session.finishing.iter_mut()).find(|call| call.id == *id)
+}
+
+/// From here on the action may have an effect, so a stop lets it finish and a crash reconciles it.
+pub(super) fn prepare(mut session: Session, id: &ToolCallId) -> Result<Step, Refusal> {
+    match call_mut(&mut session, id) {
+        Some(call) if call.state == CallState::Authorised => call.state = CallState::Prepared,
+        _ => return Err(Refusal::NotAuthorised),
+    }
+    Ok(done(session, vec![Effect::ActionPrepared { id: id.clone() }]))
+}
+
+/// The receipt that came first stays. One that comes after a stop or an expiry finds the action cancelled.
+pub(super) fn settle(mut session: Session, id: &ToolCallId, receipt: Receipt) -> Result<Step, Refusal> {
+    match call_mut(&mut session, id) {
+        Some(call) if call.state == CallState::Settled => return Ok(done(session, Vec::new())),
+        Some(call) => call.state = CallState::Settled,
+        None => return Err(Refusal::NotAuthorised),
+    }
+    session.finishing.retain(|call| call.state != CallState::Settled);
+    Ok(done(session, vec![Effect::ActionSettled { id: id.clone(), receipt }]))
+}
+
+/// What is on disk is neither before nor after: the session stops until a person decides.
+pub(super) fn mark_uncertain(mut session: Session, now: Timestamp, id: &ToolCallId) -> Result<Step, Refusal> {
+    match call_mut(&mut session, id) {
+        Some(call) if call.state == CallState::Prepared => {}
+        _ => return Err(Refusal::NotAuthorised),
+    }
+    let mut effects = vec![Effect::ActionUncertain { id: id.clone() }];
+    stopping::close_run(&mut session, now, "the effect of an action is uncertain", &mut effects);
+    session.state = State::RecoveryRequired(id.clone());
+    Ok(done(session, effects))
+}
+
+/// A person has decided.
+pub(super) fn resolve(mut session: Session, id: &ToolCallId, receipt: Receipt) -> Result<Step, Refusal> {
+    if session.state != State::RecoveryRequired(id.clone()) {
+        return Err(Refusal::NotAuthorised);
+    }
+    session.finishing.retain(|call| call.id != *id);
+    session.state = State::Idle;
+    Ok(done(session, vec![Effect::ActionSettled { id: id.clone(), receipt }]))
+}

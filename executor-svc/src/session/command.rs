@@ -1,0 +1,441 @@
+//! What can be asked of a session, and what the machine answers with.
+
+use std::time::Duration;
+
+use gatehouse_proto::codes::ActionCode;
+use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId, ToolCallId, TurnId};
+use serde::{Deserialize, Serialize};
+
+use super::Refusal;
+use super::state::{Profile, RootBinding, Session, SubagentPolicy, TurnKey, TurnKind};
+use crate::ledger::once::Claim;
+
+/// Everything a new session is made of.
+#[derive(Debug, Clone)]
+pub struct NewSession {
+    /// Minted by the caller, like every id here.
+    pub id: SessionId,
+    /// The caller's name for it.
+    pub label: Option<String>,
+    /// What it may do.
+    pub profile: Profile,
+    /// Whether it may have subagents.
+    pub subagents: SubagentPolicy,
+    /// Where it works.
+    pub root: RootBinding,
+    /// The directory as the caller named it.
+    pub source_directory: std::path::PathBuf,
+    /// The Claude Code session's id.
+    pub claude_session_id: String,
+    /// The first lease.
+    pub lease_id: LeaseId,
+    /// How long a lease lasts.
+    pub lease_ttl: Duration,
+    /// SHA-256 of the recovery token.
+    pub recovery_hash: String,
+    /// The first run.
+    pub run_id: RunId,
+    /// What it is asked.
+    pub prompt: String,
+}
+
+/// What can be asked of a session that exists.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// ChatGPT: start the next run.
+    Continue {
+        /// The caller's lease.
+        lease: LeaseId,
+        /// Whether its key is new.
+        claim: Claim,
+        /// The new run.
+        run_id: RunId,
+        /// What it is asked.
+        prompt: String,
+        /// Whether the root is still the same directory.
+        root: RootStanding,
+    },
+    /// ChatGPT: take the session over with its recovery token.
+    Recover {
+        /// Whether the token was right.
+        token: TokenStanding,
+        /// Whether its key is new.
+        claim: Claim,
+        /// The new lease.
+        lease_id: LeaseId,
+        /// Whether the root is still the same directory.
+        root: RootStanding,
+    },
+    /// ChatGPT: answer the pending turn.
+    Reply {
+        /// The caller's lease.
+        lease: LeaseId,
+        /// Whether its key is new.
+        claim: Claim,
+        /// The caller's id of the reply.
+        reply_id: RequestKey,
+        /// The turn it answers.
+        turn_id: TurnId,
+        /// What the ledger knows of that turn.
+        turn: Option<TurnStanding>,
+        /// The text; may be empty.
+        text: String,
+        /// The calls, checked; or why the reply is refused as a whole.
+        calls: Result<Vec<CallRequest>, Refusal>,
+    },
+    /// ChatGPT: look.
+    Look {
+        /// The caller's lease.
+        lease: LeaseId,
+    },
+    /// ChatGPT or the operator: end it for good.
+    Stop {
+        /// The caller's lease; the operator needs none.
+        lease: Option<LeaseId>,
+        /// Whether its key is new.
+        claim: Claim,
+        /// The caller's id of the request.
+        request_id: RequestKey,
+        /// Why.
+        reason: String,
+    },
+    /// The shim: is there.
+    Attach {
+        /// The run its token names.
+        run_id: RunId,
+        /// Its launch.
+        epoch: u32,
+        /// The layers that confine Claude Code, once it is launched.
+        enforced_by: Vec<String>,
+    },
+    /// The shim: Claude Code asks.
+    OpenTurn(TurnAsk),
+    /// The action path: this action's intent is durable from now on.
+    Prepare {
+        /// The action.
+        id: ToolCallId,
+    },
+    /// The action path: this action has its receipt.
+    Settle {
+        /// The action.
+        id: ToolCallId,
+        /// Its receipt.
+        receipt: Receipt,
+    },
+    /// The shim: the run is over.
+    EndRun {
+        /// The run its token names.
+        run_id: RunId,
+        /// Its launch.
+        epoch: u32,
+        /// How it went.
+        outcome: RunOutcome,
+    },
+    /// The runner room: the shim's process is seen to be gone.
+    RunnerGone {
+        /// The run it served.
+        run_id: RunId,
+        /// Its launch.
+        epoch: u32,
+        /// What is known of why, for the launch error.
+        why: String,
+    },
+    /// Reconciliation: nobody can tell whether this action had its effect.
+    MarkUncertain {
+        /// The action.
+        id: ToolCallId,
+    },
+    /// The operator: this is what the uncertain action comes to.
+    Resolve {
+        /// The action.
+        id: ToolCallId,
+        /// Its receipt.
+        receipt: Receipt,
+    },
+    /// The reaper: look whether the lease has run out.
+    CheckLease,
+    /// A starting executor: nothing of the old one is in flight any more.
+    Restarted,
+}
+
+/// Whether the root is still the directory the session was made for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RootStanding {
+    /// It is.
+    Same,
+    /// It is not; what was found instead.
+    Changed(String),
+}
+
+/// Whether a recovery token was right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenStanding {
+    /// It was.
+    Right,
+    /// It was not.
+    Wrong,
+    /// Too many wrong ones came lately; this one was not looked at.
+    Locked,
+}
+
+/// What the ledger knows of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnStanding {
+    /// It waits for its reply.
+    Pending,
+    /// It has one.
+    Answered,
+    /// Its run ended before it got one.
+    Abandoned,
+}
+
+/// What became of an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// Whether it worked.
+    pub ok: bool,
+    /// Which kind of failure, if it did not.
+    pub code: Option<ActionCode>,
+    /// The whole receipt: one JSON object, within its budget.
+    pub json: String,
+}
+
+/// A call of a reply, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallRequest {
+    /// Minted for it.
+    pub id: ToolCallId,
+    /// The logical tool.
+    pub name: String,
+    /// The caller's own id of it.
+    pub client_id: Option<String>,
+    /// The input, compact JSON.
+    pub input: String,
+    /// Digest of the input.
+    pub input_sha256: String,
+}
+
+/// Claude Code asks for an answer.
+#[derive(Debug, Clone)]
+pub struct TurnAsk {
+    /// The run the shim's token names.
+    pub run_id: RunId,
+    /// Its launch.
+    pub epoch: u32,
+    /// The id for the turn, should it be a new one.
+    pub turn_id: TurnId,
+    /// Which turn it is; an error if the request fits none.
+    pub key: Result<TurnKey, String>,
+    /// The run ordinal in the marker, for [`TurnKey::First`].
+    pub marker: Option<u32>,
+    /// The turn of that key, if the ledger has it.
+    pub known: Option<KnownTurn>,
+    /// What Claude Code says the results were.
+    pub seen: Vec<SeenResult>,
+    /// Hash of the request, for diagnosis.
+    pub request_hash: String,
+    /// Actions that are being performed at this moment.
+    pub performing: Vec<ToolCallId>,
+}
+
+/// A turn that was opened before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownTurn {
+    /// Its id.
+    pub id: TurnId,
+}
+
+/// A tool result as Claude Code carries it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenResult {
+    /// Whose.
+    pub id: ToolCallId,
+    /// Claude Code's words, bounded.
+    pub text: String,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunOutcome {
+    /// With a result line that is no error.
+    Finished,
+    /// With an error, in Claude Code's words or the shim's.
+    Failed(LaunchFailure),
+}
+
+/// Why Claude Code did not start, or ended without a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchFailure {
+    /// A launch code of `docs/errors.md`.
+    pub code: String,
+    /// What happened.
+    pub message: String,
+    /// What to do.
+    pub what_to_do: String,
+}
+
+/// The machine's yes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// The session as it is from now on.
+    pub session: Session,
+    /// What belongs to that, to be committed with it.
+    pub effects: Vec<Effect>,
+    /// What the asker is told.
+    pub answer: Answer,
+}
+
+/// What the asker is told beside the session's state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Done.
+    Done,
+    /// This very call was made before.
+    Replayed,
+    /// The turn, old or new.
+    Turn(TurnId),
+    /// Ask again when these actions have their receipts.
+    ReceiptsAwaited,
+    /// The request fitted no turn; the run has failed.
+    ProtocolBroken(String),
+}
+
+/// What is committed together with a step, and what is to be done after it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// There is a new session.
+    SessionCreated,
+    /// A run begins.
+    RunOpened {
+        /// The run.
+        run_id: RunId,
+        /// What it is asked.
+        prompt: String,
+        /// Its place in the session.
+        ordinal: u32,
+        /// Its launch.
+        epoch: u32,
+    },
+    /// After the commit: launch it.
+    Launch {
+        /// The run.
+        run_id: RunId,
+        /// Its launch.
+        epoch: u32,
+    },
+    /// A run is over.
+    RunClosed {
+        /// The run.
+        run_id: RunId,
+        /// Whether it ended with a final answer.
+        ok: bool,
+        /// What went wrong.
+        why: Option<String>,
+    },
+    /// After the commit: end its process.
+    EndRunner {
+        /// The run.
+        run_id: RunId,
+        /// Its launch.
+        epoch: u32,
+    },
+    /// A turn waits for its reply.
+    TurnOpened {
+        /// The turn.
+        turn_id: TurnId,
+        /// Its run.
+        run_id: RunId,
+        /// Its place in the session.
+        ordinal: u32,
+        /// Its key.
+        key: TurnKey,
+        /// What it is about.
+        kind: TurnKind,
+        /// Hash of the request.
+        request_hash: String,
+    },
+    /// A turn is closed without a reply.
+    TurnAbandoned {
+        /// The turn.
+        turn_id: TurnId,
+        /// Why.
+        why: String,
+    },
+    /// A reply is authorised, with its calls.
+    ReplyCommitted {
+        /// The turn it answers.
+        turn_id: TurnId,
+        /// The run.
+        run_id: RunId,
+        /// The caller's id.
+        reply_id: RequestKey,
+        /// Its text.
+        text: String,
+        /// Its calls.
+        calls: Vec<CallRequest>,
+        /// The receipt budget of each call, in bytes.
+        budget: u32,
+    },
+    /// An action's intent is durable.
+    ActionPrepared {
+        /// The action.
+        id: ToolCallId,
+    },
+    /// An action has its receipt.
+    ActionSettled {
+        /// The action.
+        id: ToolCallId,
+        /// Its receipt.
+        receipt: Receipt,
+    },
+    /// An action will not be performed; its receipt says so.
+    ActionCancelled {
+        /// The action.
+        id: ToolCallId,
+        /// Its tool.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// An action's effect is uncertain.
+    ActionUncertain {
+        /// The action.
+        id: ToolCallId,
+    },
+    /// The lease has a new id.
+    LeaseRotated,
+    /// The lease ran out.
+    LeaseRanOut,
+    /// Somebody asked to stop.
+    StopRequested,
+    /// The session is over.
+    Stopped,
+    /// The shim is in touch.
+    Attached,
+}
+
+impl Effect {
+    /// The journal's word for it; `None` for orders, which follow from an entry of their own.
+    #[must_use]
+    pub const fn kind(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::SessionCreated => "session.created",
+            Self::RunOpened { .. } => "run.opened",
+            Self::RunClosed { .. } => "run.closed",
+            Self::TurnOpened { .. } => "turn.opened",
+            Self::TurnAbandoned { .. } => "turn.abandoned",
+            Self::ReplyCommitted { .. } => "reply.committed",
+            Self::ActionPrepared { .. } => "action.prepared",
+            Self::ActionSettled { .. } => "action.settled",
+            Self::ActionCancelled { .. } => "action.cancelled",
+            Self::ActionUncertain { .. } => "action.uncertain",
+            Self::LeaseRotated => "lease.rotated",
+            Self::LeaseRanOut => "lease.expired",
+            Self::StopRequested => "stop.requested",
+            Self::Stopped => "session.stopped",
+            Self::Attached => "runner.attached",
+            Self::Launch { .. } | Self::EndRunner { .. } => return None,
+        })
+    }
+}
+

@@ -1,0 +1,97 @@
+//! A run as its shim and the process table report it.
+
+use gatehouse_proto::ids::RunId;
+
+use super::command::{Effect, LaunchFailure, RunOutcome, Step};
+use super::machine::done;
+use super::state::{Attachment, Ending, LastResult, ResultText, Session, State};
+use super::{Refusal, stopping};
+use crate::clock::Timestamp;
+
+/// Whether that launch is the one the session has at present.
+pub(super) fn serves(session: &Session, run_id: &RunId, epoch: u32) -> bool {
+    session.state.run().is_some_and(|run| run.id == *run_id && run.epoch == epoch)
+}
+
+pub(super) fn attach(mut session: Session, run_id: &RunId, epoch: u32, enforced_by: Vec<String>) -> Result<Step, Refusal> {
+    if !serves(&session, run_id, epoch) {
+        return Err(Refusal::StaleRunner);
+    }
+    let Some(run) = session.state.run_mut() else { return Err(Refusal::StaleRunner) };
+    let news = run.attachment != Attachment::Attached || session.enforced_by != enforced_by;
+    run.attachment = Attachment::Attached;
+    session.enforced_by = enforced_by;
+    Ok(done(session, if news { vec![Effect::Attached] } else { Vec::new() }))
+}
+
+/// The shim says how the run ended. Said twice, or about a run that is over, it changes nothing.
+pub(super) fn end(mut session: Session, now: Timestamp, run_id: &RunId, epoch: u32, outcome: RunOutcome) -> Result<Step, Refusal> {
+    if !serves(&session, run_id, epoch) {
+        return Ok(done(session, Vec::new()));
+    }
+    let mut effects = Vec::new();
+    match (session.state.clone(), outcome) {
+        (State::Running(run), RunOutcome::Finished) if run.calls.is_empty() && run.answered.is_some() => {
+            let text = run.answered.map(ResultText::ReplyTo).unwrap_or(ResultText::Message(String::new()));
+            session.last_result =
+                Some(LastResult { run_id: run.id, ok: true, text, finished_at: now, turns: run.turns, actions: run.actions });
+            effects.push(Effect::RunClosed { run_id: run_id.clone(), ok: true, why: None });
+            session.state = State::Idle;
+        }
+        (State::Starting(_), RunOutcome::Failed(failure)) => {
+            stopping::close_run(&mut session, now, &failure.message, &mut effects);
+            session.state = State::Failed(failure);
+        }
+        (State::Starting(_), RunOutcome::Finished) => {
+            stopping::close_run(&mut session, now, "Claude Code ended without asking", &mut effects);
+            session.state = State::Failed(never_asked());
+        }
+        (_, outcome) => {
+            let why = match outcome {
+                RunOutcome::Failed(failure) => failure.message,
+                RunOutcome::Finished => "Claude Code ended in the middle of its work".to_owned(),
+            };
+            stopping::close_run(&mut session, now, &why, &mut effects);
+            session.state = State::Idle;
+        }
+    }
+    // The shim goes by itself after this; nothing is left to end.
+    effects.retain(|effect| !matches!(effect, Effect::EndRunner { .. }));
+    session.ending = None;
+    Ok(done(session, effects))
+}
+
+fn never_asked() -> LaunchFailure {
+    LaunchFailure {
+        code: "claude_exited".to_owned(),
+        message: "Claude Code ended before it asked for an answer.".to_owned(),
+        what_to_do: "Call native_session_continue to try again; if it happens again, look at the executor's log.".to_owned(),
+    }
+}
+
+/// The process is seen to be gone.
+pub(super) fn gone(mut session: Session, now: Timestamp, run_id: &RunId, epoch: u32, why: &str) -> Step {
+    if session.ending.as_ref() == Some(&(Ending { run_id: run_id.clone(), epoch })) {
+        session.ending = None;
+        let effects = if session.state == State::Stopping { stopping::finish(&mut session, now) } else { Vec::new() };
+        return done(session, effects);
+    }
+    if !serves(&session, run_id, epoch) {
+        return done(session, Vec::new());
+    }
+    let mut effects = Vec::new();
+    let starting = matches!(session.state, State::Starting(_));
+    stopping::close_run(&mut session, now, why, &mut effects);
+    effects.retain(|effect| !matches!(effect, Effect::EndRunner { .. }));
+    session.ending = None;
+    session.state = if starting {
+        State::Failed(LaunchFailure {
+            code: "runner_gone".to_owned(),
+            message: format!("The runner ended before Claude Code asked for an answer: {why}."),
+            what_to_do: "Call native_session_continue to try again.".to_owned(),
+        })
+    } else {
+        State::Idle
+    };
+    done(session, effects)
+}

@@ -1,0 +1,77 @@
+//! Ending runs and sessions in order.
+
+use gatehouse_proto::ids::{LeaseId, RequestKey};
+
+use super::command::{Effect, Step};
+use super::machine::{done, replayed};
+use super::state::{CallState, Ending, LastResult, ResultText, Session, State, StopAsk, Terminal};
+use super::{Refusal, lease};
+use crate::clock::Timestamp;
+use crate::ledger::once::Claim;
+
+/// Ends the session for good; at once if no process is left to end.
+pub(super) fn stop(
+    mut session: Session,
+    now: Timestamp,
+    lease: Option<&LeaseId>,
+    claim: &Claim,
+    request_id: RequestKey,
+    reason: String,
+) -> Result<Step, Refusal> {
+    if let Some(lease) = lease {
+        lease::admit(&mut session, lease, now)?;
+    }
+    if let Some(step) = replayed(&session, claim)? {
+        return Ok(step);
+    }
+    match &session.state {
+        State::Stopped(_) => return Err(Refusal::SessionStopped),
+        State::Stopping => return Err(Refusal::SessionBusy(session.state.status())),
+        _ => {}
+    }
+    let mut effects = vec![Effect::StopRequested];
+    close_run(&mut session, now, "the session was stopped", &mut effects);
+    session.stop = Some(StopAsk { request_id, reason, requested_at: now });
+    session.state = State::Stopping;
+    if session.ending.is_none() {
+        effects.extend(finish(&mut session, now));
+    }
+    Ok(done(session, effects))
+}
+
+/// The last step of a stop: the process is gone.
+pub(super) fn finish(session: &mut Session, now: Timestamp) -> Vec<Effect> {
+    let reason = session.stop.as_ref().map_or_else(String::new, |stop| stop.reason.clone());
+    session.state = State::Stopped(Terminal { reason, at: now });
+    vec![Effect::Stopped]
+}
+
+/// Closes the run, if there is one: its pending turn is abandoned, what was not begun is cancelled, its process is to
+/// be ended, and what it did that nobody was told stays to be told. The caller sets the next state.
+pub(super) fn close_run(session: &mut Session, now: Timestamp, why: &str, effects: &mut Vec<Effect>) {
+    if let State::Waiting(_, turn) = &session.state {
+        effects.push(Effect::TurnAbandoned { turn_id: turn.id.clone(), why: why.to_owned() });
+    }
+    let Some(mut run) = session.state.run().cloned() else { return };
+    for call in run.calls.iter_mut().filter(|call| call.state == CallState::Authorised) {
+        call.state = CallState::Settled;
+        effects.push(Effect::ActionCancelled {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            why: format!("Not performed: {why}."),
+        });
+    }
+    session.finishing.extend(run.calls.iter().filter(|call| call.state == CallState::Prepared).cloned());
+    session.unreported.extend(run.calls.iter().map(|call| call.id.clone()));
+    session.last_result = Some(LastResult {
+        run_id: run.id.clone(),
+        ok: false,
+        text: ResultText::Message(why.to_owned()),
+        finished_at: now,
+        turns: run.turns,
+        actions: run.actions,
+    });
+    effects.push(Effect::RunClosed { run_id: run.id.clone(), ok: false, why: Some(why.to_owned()) });
+    effects.push(Effect::EndRunner { run_id: run.id.clone(), epoch: run.epoch });
+    session.ending = Some(Ending { run_id: run.id, epoch: run.epoch });
+}
