@@ -47,8 +47,19 @@ pub(super) fn executable(pid: u32) -> Result<PathBuf, Gone> {
 }
 
 /// Its arguments. World-readable, also for a process that is not dumpable.
+///
+/// A spawn returns to the parent a moment before the kernel has put the arguments of the new program in place; until
+/// then there are none, which is waited out.
 pub(super) fn arguments(pid: u32) -> Result<Vec<Vec<u8>>, Gone> {
-    let joined = read(pid, "cmdline")?;
+    const TRIES: u32 = 100;
+    let mut joined = read(pid, "cmdline")?;
+    for _ in 0..TRIES {
+        if !joined.is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+        joined = read(pid, "cmdline")?;
+    }
     Ok(joined.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect())
 }
 
