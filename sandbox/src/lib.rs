@@ -1,7 +1,9 @@
 //! What may be touched, how a launch is confined, and who a process is.
 //!
 //! * [`launch`]: a launch as data, and the one way to start a confined program (through the `sandbox-launch` binary).
+//! * [`policy`]: the protected paths, as data, and the matcher for them.
 //! * [`process`]: the identity of a process, proven before any signal is sent.
 
 pub mod launch;
+pub mod policy;
 pub mod process;

@@ -1,0 +1,21 @@
+//! What no tool may read and no command may see: the list of protected paths, and the matcher for it.
+//!
+//! The list is data (`policy/linux.toml`, `policy/macos.toml`), a line and a reason for each path. [`ProtectedPaths`]
+//! holds a path against it, component by component, blind to case and to Unicode spelling: refusing a file that only
+//! looks like a protected one is the safe side, and on many file systems it is the same file.
+//!
+//! Matching is pure. Whoever opens files asks about the real path of what was opened; a spelled path proves nothing.
+//! [`ProtectedPaths::existing`] is the one function here that looks at the disk: it finds what the list names on this
+//! machine, so that other names of the same files (hard links, bind mounts) can be recognised.
+
+mod existing;
+mod fold;
+mod list;
+mod matcher;
+mod pattern;
+#[cfg(test)]
+mod tests;
+
+pub use list::{ListError, Os, ProtectedList, Rule};
+pub use matcher::{Position, ProtectedPaths};
+pub use pattern::PatternError;
