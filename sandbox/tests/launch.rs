@@ -67,7 +67,7 @@ async fn the_program_finds_what_the_request_says_and_nothing_else() {
 
 #[tokio::test]
 async fn the_program_leads_a_session_and_has_no_signal_of_ours_blocked_or_ignored() {
-    let (text, _) = output(&shell("cat /proc/$$/stat; grep -E 'Sig(Blk|Ign)' /proc/$$/status")).await;
+    let (text, _) = output(&shell("cat /proc/$$/stat; grep -E 'Sig(Blk|Ign)' /proc/self/status")).await;
     let stat: Vec<&str> = text.lines().next().unwrap().split(' ').collect();
     assert_eq!((stat[0], stat[0]), (stat[4], stat[5]), "group and session are its own pid");
     // The first 31: above them are the C library's own, which its posix_spawn leaves ignored.
