@@ -1,1 +1,19 @@
-fn main() {}
+//! The `mcp-front` program.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use mcp_front::cli::Arguments;
+use mcp_front::service;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    service::log_to_stderr();
+    match service::run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

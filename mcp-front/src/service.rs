@@ -1,0 +1,160 @@
+//! From the command line to a serving front, and to its end.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatehouse_proto::socket::{self, Role};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::{Arguments, CommonOptions, HttpOptions, Listen, Transport};
+use crate::confine::{self, Needs};
+use crate::executor::Executor;
+use crate::key::{Key, KeyError};
+use crate::metrics::Metrics;
+use crate::surface::{Registry, native};
+use crate::transport::http::{Access, HttpFront};
+use crate::transport::listen::{BindError, Bound};
+use crate::transport::{Serving, stdio};
+use crate::waits::{LONGEST, LONGEST_ON_STDIO, Waits};
+
+/// How long calls that change something may still take, once the front ends.
+const SETTLE: Duration = Duration::from_secs(2);
+/// Libraries below us log what callers send. Never here, whatever GATEHOUSE_LOG says.
+const QUIET: [&str; 5] = ["rmcp=warn", "h2=warn", "hyper=warn", "tonic=warn", "tower=warn"];
+
+/// Why the front does not serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// TCP without a key.
+    #[error(
+        "serving on TCP needs --key-file FILE: the key that clients show. `gatehouse up` and the executor make one"
+    )]
+    NoKeyFile,
+    /// The key cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The listener cannot be bound.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The process cannot be confined.
+    #[error("self-confinement failed: {0}")]
+    Confine(#[source] io::Error),
+    /// Something of the system failed.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+fn doing(doing: &'static str) -> impl FnOnce(io::Error) -> ServiceError {
+    move |source| ServiceError::System { doing, source }
+}
+
+/// Logs go to standard error, filtered by GATEHOUSE_LOG (default `info`).
+pub fn log_to_stderr() {
+    let mut filter = EnvFilter::try_from_env("GATEHOUSE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    for directive in QUIET {
+        if let Ok(directive) = directive.parse() {
+            filter = filter.add_directive(directive);
+        }
+    }
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false).init();
+}
+
+/// Serves until the input ends, a signal comes, or something fails.
+///
+/// # Errors
+/// When the front cannot begin to serve, or its listener breaks.
+pub fn run(arguments: Arguments) -> Result<(), ServiceError> {
+    confine::harden().map_err(ServiceError::Confine)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(doing("starting the runtime"))?;
+    let ended = runtime.block_on(async {
+        match arguments.transport {
+            Transport::Http(options) => http(options).await,
+            Transport::Stdio(options) => over_stdio(options).await,
+        }
+    });
+    // Standard input may be read by a thread that nothing can interrupt.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn http(options: HttpOptions) -> Result<(), ServiceError> {
+    let access = match (&options.listen, &options.key_file) {
+        (Listen::Unix(_), _) => Access::Unix,
+        (Listen::Tcp(_), Some(path)) => Access::Tcp(Key::read(path)?),
+        (Listen::Tcp(_), None) => return Err(ServiceError::NoKeyFile),
+    };
+    let bound = Bound::bind(&options.listen).await?;
+    let endpoint = bound.endpoint(native::PATH).map_err(doing("asking for the bound address"))?;
+    let serving = prepare(&options.common, LONGEST)?;
+    announce(&endpoint).map_err(doing("writing the endpoint to standard output"))?;
+    let executor = serving.executor.clone();
+    let served = HttpFront::new(access, serving).serve(bound).await;
+    executor.settle(SETTLE).await;
+    served.map_err(doing("serving HTTP"))
+}
+
+async fn over_stdio(options: CommonOptions) -> Result<(), ServiceError> {
+    let serving = prepare(&options, LONGEST_ON_STDIO)?;
+    let input = tokio::io::BufReader::new(tokio::io::stdin());
+    let served = stdio::serve(input, tokio::io::stdout(), &serving).await;
+    serving.executor.settle(SETTLE).await;
+    served.map_err(doing("serving stdio"))
+}
+
+/// Everything that is there before the first request: confinement comes here, after binding.
+fn prepare(options: &CommonOptions, longest_wait: Duration) -> Result<Serving, ServiceError> {
+    let runtime_dir: PathBuf = options.runtime_dir.clone().unwrap_or_else(socket::default_runtime_dir);
+    let needs = Needs { front_directory: &Role::Front.directory(&runtime_dir) };
+    let layers = confine::confine(needs).map_err(ServiceError::Confine)?;
+    tracing::info!(confinement = ?layers, protocol = ?options.protocol, max_waits = options.max_waits, "serving");
+    let metrics = Arc::new(Metrics::default());
+    let executor = Executor::at(&Role::Front.socket(&runtime_dir), Arc::clone(&metrics))
+        .map_err(doing("preparing the connection to the executor"))?;
+    let waits = Waits::new(options.max_waits, longest_wait);
+    let surface = native::surface(executor.clone(), waits.clone(), options.text_mirror);
+    let closing = CancellationToken::new();
+    close_on_signals(&closing).map_err(doing("listening for signals"))?;
+    Ok(Serving {
+        surfaces: Registry::of(surface),
+        executor,
+        waits,
+        metrics,
+        protocol: options.protocol,
+        closing,
+    })
+}
+
+fn close_on_signals(closing: &CancellationToken) -> io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let closing = closing.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("ending");
+        closing.cancel();
+    });
+    Ok(())
+}
+
+/// The one line on standard output, for whoever started us.
+fn announce(endpoint: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", serde_json::json!({ "endpoint": endpoint }))?;
+    out.flush()
+}

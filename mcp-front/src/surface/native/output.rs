@@ -1,0 +1,242 @@
+//! From the executor's reply to the structured result.
+
+use std::time::{Duration, SystemTime};
+
+use gatehouse_proto::refusal::Refusal;
+use gatehouse_proto::v1::{
+    Attachment, CapabilityProfile, CurrentRun, LastResult, NetworkBoundary, PendingTurn, SessionReply,
+    SessionStatus, SessionView, SkillSnapshot, StopRequestView, SubagentPolicy, Terminal, ToolDescription,
+    ToolResult, TurnKind, Workspace, WorkspaceKind,
+};
+use serde_json::{Map, Value, json};
+
+use crate::errors;
+
+/// Whether this result may hold the recovery token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Token {
+    /// The result of a start.
+    Given,
+    /// Any other: not even if the executor sent one.
+    Withheld,
+}
+
+/// 9999-12-31T23:59:59.999Z, the last moment that can be written.
+const LAST_MOMENT_MS: u64 = 253_402_300_799_999;
+
+/// The structured result, with all fields that are always there.
+///
+/// # Errors
+/// `internal`, when the reply holds a value that no executor of this version sends.
+pub(super) fn render(reply: SessionReply, token: Token) -> Result<Map<String, Value>, Refusal> {
+    let view = reply.session.ok_or_else(|| errors::internal("The executor's answer has no session."))?;
+    let mut out = Map::new();
+    let mut put = |name: &str, value: Value| out.insert(name.to_owned(), value);
+    put("route", "chatgpt-main".into());
+    put("fallback", "none".into());
+    put("replay", reply.replay.into());
+    put("native_session_id", view.native_session_id.clone().into());
+    put("lease_id", reply.lease_id.into());
+    put("lease_expires_at", time(reply.lease_expires_at_ms));
+    put("status", status(view.status())?.into());
+    put("revision", view.revision.into());
+    put("session_label", view.session_label.clone().into());
+    put("capability_profile", profile(view.capability_profile())?.into());
+    put("working_directory", view.working_directory.clone().into());
+    put("source_directory", view.source_directory.clone().into());
+    put("workspace", workspace(view.workspace.clone().unwrap_or_default())?);
+    put("network_boundary", boundary(view.network_boundary.clone().unwrap_or_default()));
+    put("claude_session_id", or_null(view.claude_session_id.clone()));
+    put("runtime_attached", view.runtime_attached.into());
+    put("recovery_required", view.recovery_required.into());
+    put("current_run", view.current_run.clone().map(run).transpose()?.into());
+    put("pending_turn", view.pending_turn.clone().map(turn).transpose()?.into());
+    put("skill_snapshot", view.skill_snapshot.iter().map(skill_snapshot).collect());
+    put("subagent_policy", policy(view.subagent_policy())?.into());
+    put("deepseek_route", Value::Null);
+    put("deepseek_subsessions", Value::Array(Vec::new()));
+    put("active_deepseek_subsession_id", Value::Null);
+    if let (Token::Given, Some(token)) = (token, reply.recovery_token) {
+        put("recovery_token", token.into());
+    }
+    add_occasional(&mut out, view)?;
+    Ok(out)
+}
+
+fn add_occasional(out: &mut Map<String, Value>, view: SessionView) -> Result<(), Refusal> {
+    let launch_error = view
+        .launch_error
+        .map(|error| json!({"code": error.code, "message": error.message, "what_to_do": error.what_to_do}));
+    let occasional = [
+        ("last_result", view.last_result.map(last_result)),
+        ("launch_error", launch_error),
+        ("stop_request", view.stop_request.map(stop_request)),
+        ("terminal", view.terminal.map(terminal).transpose()?),
+    ];
+    out.extend(occasional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    Ok(())
+}
+
+fn unknown(what: &str) -> Refusal {
+    errors::internal(&format!("The executor's answer has a {what} that this front does not know."))
+}
+
+fn status(status: SessionStatus) -> Result<&'static str, Refusal> {
+    Ok(match status {
+        SessionStatus::Unspecified => return Err(unknown("status")),
+        SessionStatus::Starting => "starting",
+        SessionStatus::WaitingForGpt => "waiting_for_gpt",
+        SessionStatus::Running => "running",
+        SessionStatus::Idle => "idle",
+        SessionStatus::Stopping => "stopping",
+        SessionStatus::Stopped => "stopped",
+        SessionStatus::Failed => "failed",
+        SessionStatus::LeaseExpired => "lease_expired",
+        SessionStatus::RecoveryRequired => "recovery_required",
+    })
+}
+
+fn profile(profile: CapabilityProfile) -> Result<&'static str, Refusal> {
+    Ok(match profile {
+        CapabilityProfile::Unspecified => return Err(unknown("profile")),
+        CapabilityProfile::ReadOnly => "read_only",
+        CapabilityProfile::DirectWrite => "direct_write",
+        CapabilityProfile::WorktreeWrite => "worktree_write",
+    })
+}
+
+fn policy(policy: SubagentPolicy) -> Result<&'static str, Refusal> {
+    Ok(match policy {
+        SubagentPolicy::Unspecified => return Err(unknown("subagent policy")),
+        SubagentPolicy::None => "none",
+        SubagentPolicy::DeepseekExplicit => "deepseek_explicit",
+    })
+}
+
+fn workspace(workspace: Workspace) -> Result<Value, Refusal> {
+    let kind = match workspace.kind() {
+        WorkspaceKind::Unspecified => return Err(unknown("workspace")),
+        WorkspaceKind::ReadOnly => "read_only",
+        WorkspaceKind::Direct => "direct",
+        WorkspaceKind::Worktree => "worktree",
+    };
+    let mut out = json!({"kind": kind, "root": workspace.root, "writable": workspace.writable});
+    if let Some(head) = workspace.source_head {
+        out["source_head"] = head.into();
+    }
+    out["note"] = workspace.note.into();
+    Ok(out)
+}
+
+fn boundary(boundary: NetworkBoundary) -> Value {
+    json!({"claude": boundary.claude, "commands": boundary.commands, "enforced_by": boundary.enforced_by})
+}
+
+fn run(run: CurrentRun) -> Result<Value, Refusal> {
+    let attachment = match run.attachment() {
+        Attachment::Unspecified => return Err(unknown("attachment")),
+        Attachment::Attached => "attached",
+        Attachment::Reattaching => "reattaching",
+        Attachment::Gone => "gone",
+    };
+    let actions: Vec<_> = run
+        .actions
+        .into_iter()
+        .map(|action| {
+            json!({
+                "tool_call_id": action.tool_call_id, "name": action.name, "state": action.state,
+                "started_at": time(action.started_at_ms), "elapsed_ms": action.elapsed_ms,
+            })
+        })
+        .collect();
+    Ok(json!({
+        "run_id": run.run_id, "ordinal": run.ordinal, "started_at": time(run.started_at_ms), "state": run.state,
+        "attachment": attachment, "actions": actions,
+    }))
+}
+
+fn turn(turn: PendingTurn) -> Result<Value, Refusal> {
+    let kind = match turn.kind() {
+        TurnKind::Unspecified => return Err(unknown("kind of turn")),
+        TurnKind::Prompt => "prompt",
+        TurnKind::ToolResults => "tool_results",
+        TurnKind::Resumed => "resumed",
+    };
+    let skills: Vec<_> = turn
+        .skills
+        .into_iter()
+        .map(|skill| json!({"skill_id": skill.skill_id, "content_sha256": skill.content_sha256, "body": skill.body}))
+        .collect();
+    Ok(json!({
+        "turn_id": turn.turn_id,
+        "ordinal": turn.ordinal,
+        "opened_at": time(turn.opened_at_ms),
+        "kind": kind,
+        "prompt": turn.prompt,
+        "tool_results": turn.tool_results.into_iter().map(tool_result).collect::<Result<Vec<_>, _>>()?,
+        "unreported": turn.unreported.into_iter().map(tool_result).collect::<Result<Vec<_>, _>>()?,
+        "tools": turn.tools.into_iter().map(tool).collect::<Result<Vec<_>, _>>()?,
+        "skills": skills,
+        "reply_with": turn.reply_with,
+    }))
+}
+
+fn tool_result(result: ToolResult) -> Result<Value, Refusal> {
+    let mut out = json!({"tool_call_id": result.tool_call_id});
+    if let Some(id) = result.client_id {
+        out["client_id"] = id.into();
+    }
+    out["name"] = result.name.into();
+    out["ok"] = result.ok.into();
+    out["receipt"] = embedded(&result.receipt_json, "receipt")?;
+    Ok(out)
+}
+
+/// Later turns of a run only name the tools.
+fn tool(tool: ToolDescription) -> Result<Value, Refusal> {
+    let mut out = json!({"name": tool.name});
+    if !tool.description.is_empty() {
+        out["description"] = tool.description.into();
+    }
+    if !tool.input_schema_json.is_empty() {
+        out["input_schema"] = embedded(&tool.input_schema_json, "tool schema")?;
+    }
+    Ok(out)
+}
+
+/// JSON text of the executor as a value. Keys keep their order, so that it is written in the same bytes again.
+fn embedded(text: &str, what: &str) -> Result<Value, Refusal> {
+    serde_json::from_str(text).map_err(|_| unknown(what))
+}
+
+fn skill_snapshot(skill: &SkillSnapshot) -> Value {
+    json!({"skill_id": skill.skill_id, "content_sha256": skill.content_sha256, "bytes": skill.bytes})
+}
+
+fn last_result(result: LastResult) -> Value {
+    json!({
+        "run_id": result.run_id, "ok": result.ok, "text": result.text, "finished_at": time(result.finished_at_ms),
+        "turns": result.turns, "actions": result.actions,
+    })
+}
+
+fn stop_request(stop: StopRequestView) -> Value {
+    json!({
+        "request_id": stop.request_id, "reason": stop.reason, "requested_at": time(stop.requested_at_ms),
+        "state": stop.state,
+    })
+}
+
+fn terminal(terminal: Terminal) -> Result<Value, Refusal> {
+    Ok(json!({"status": status(terminal.status())?, "reason": terminal.reason, "at": time(terminal.at_ms)}))
+}
+
+fn or_null(text: String) -> Value {
+    if text.is_empty() { Value::Null } else { text.into() }
+}
+
+/// Milliseconds since 1970 as RFC 3339 text.
+fn time(ms: u64) -> Value {
+    let moment = SystemTime::UNIX_EPOCH + Duration::from_millis(ms.min(LAST_MOMENT_MS));
+    humantime::format_rfc3339_millis(moment).to_string().into()
+}
