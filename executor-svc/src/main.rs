@@ -1,1 +1,160 @@
-fn main() {}
+//! Wiring: settings, ledger, rooms, sockets, signals.
+
+#![forbid(unsafe_code)]
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use executor_svc::action::Actions;
+use executor_svc::clock::SystemClock;
+use executor_svc::config::{HardLinks, NetworkFileSystems, Overrides, Settings};
+use executor_svc::engine::{Engine, Parts, RecoverySecret, private_file};
+use executor_svc::files::{self, FilePolicy, FilePolicyConfig};
+use executor_svc::ledger;
+use executor_svc::rpc::{self, Services};
+use executor_svc::runner::Runners;
+use gatehouse_proto::socket::make_private_dir;
+use nix::fcntl::{Flock, FlockArg};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+
+/// Gatehouse's privileged daemon: ledger, files, launches. It listens on Unix sockets only.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    /// The configuration file.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where the ledger and the sessions' private folders lie.
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// Where the sockets lie; a short path.
+    #[arg(long, value_name = "DIR")]
+    runtime_dir: Option<PathBuf>,
+    /// Print the resolved settings as one JSON line and end.
+    #[arg(long)]
+    check_config: bool,
+}
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "executor-svc: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<(), Failure> {
+    let overrides = Overrides {
+        config: arguments.config,
+        state_dir: arguments.state_dir,
+        runtime_dir: arguments.runtime_dir,
+        environment: std::env::vars_os().collect(),
+    };
+    let settings = Settings::load(&overrides)?;
+    if arguments.check_config {
+        writeln!(std::io::stdout(), "{}", settings.summary())?;
+        return Ok(());
+    }
+    start_logging();
+    harden()?;
+    make_private_dir(&settings.state_dir)?;
+    let _lock = lock(&settings)?;
+    private_file(&settings.front.key_file)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(serve(settings))
+}
+
+/// Human lines on a terminal, JSON for services.
+fn start_logging() {
+    use std::io::IsTerminal;
+    let filter = tracing_subscriber::EnvFilter::try_from_env("GATEHOUSE_LOG").unwrap_or_else(|_| "info".into());
+    let logging = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if std::io::stderr().is_terminal() {
+        logging.init();
+    } else {
+        logging.json().init();
+    }
+}
+
+/// Nobody else may look into this process, and nothing it makes is open to others.
+fn harden() -> Result<(), Failure> {
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
+    nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0)?;
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_dumpable(false)?;
+    Ok(())
+}
+
+/// One executor per state directory.
+fn lock(settings: &Settings) -> Result<Flock<std::fs::File>, Failure> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let path = settings.state_dir.join("executor.lock");
+    let file = std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
+        nix::errno::Errno::EAGAIN => {
+            format!("another executor works in {}; stop it first (gatehouse down)", settings.state_dir.display()).into()
+        }
+        other => format!("{}: {other}", path.display()).into(),
+    })
+}
+
+fn file_policy(settings: &Settings) -> Result<FilePolicy, Failure> {
+    let mut own_dirs = vec![settings.state_dir.clone(), settings.runtime_dir.clone(), settings.front.key_file.clone()];
+    own_dirs.extend(settings.config_file.clone());
+    let config = FilePolicyConfig {
+        homes: std::env::var_os("HOME").map(PathBuf::from).into_iter().collect(),
+        read_roots: settings.files.read_roots.clone(),
+        extra_protected: settings.files.protected.clone(),
+        own_dirs,
+        hard_links: match settings.files.hard_links {
+            HardLinks::Strict => files::HardLinks::Strict,
+            HardLinks::ProtectedOnly => files::HardLinks::ProtectedOnly,
+        },
+        network_fs: match settings.files.network_file_systems {
+            NetworkFileSystems::RootOnly => files::NetworkFs::RootOnly,
+            NetworkFileSystems::Allowed => files::NetworkFs::Allowed,
+        },
+        whole_hash_limit: settings.files.whole_hash_limit,
+    };
+    Ok(FilePolicy::new(config)?)
+}
+
+async fn serve(settings: Settings) -> Result<(), Failure> {
+    let runtime_dir = settings.runtime_dir.clone();
+    let (orders, ordered) = mpsc::unbounded_channel();
+    let parts = Parts {
+        ledger: ledger::open(&settings.state_dir)?,
+        policy: Arc::new(file_policy(&settings)?),
+        secret: RecoverySecret::load(&settings.state_dir)?,
+        settings,
+        orders,
+    };
+    let engine = Engine::new(parts, Arc::new(SystemClock));
+    let runners = Runners::new(engine.clone());
+    runners.adopt_all().await?;
+    tokio::spawn(runners.clone().serve(ordered));
+    let (shutdown, mut asked) = mpsc::channel(1);
+    let (over, end) = watch::channel(false);
+    let services = Services { actions: Actions::new(engine.clone()), engine, runners, shutdown };
+    let serving = tokio::spawn(async move { rpc::serve(services, &runtime_dir, end).await });
+    let (mut terminated, mut interrupted) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::pin!(serving);
+    tokio::select! {
+        served = &mut serving => return Ok(served??),
+        // Runners stay for the next executor.
+        _ = terminated.recv() => {}
+        _ = interrupted.recv() => {}
+        // Asked over RPC: the answer has to get out first.
+        _ = asked.recv() => tokio::time::sleep(std::time::Duration::from_millis(100)).await,
+    }
+    over.send_replace(true);
+    Ok(serving.await??)
+}

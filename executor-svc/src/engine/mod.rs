@@ -28,6 +28,9 @@ use crate::ledger::once::{Claim, OnceRow};
 use crate::ledger::{LedgerError, Opened, WriteError, once, sessions};
 use crate::session::{Answer, Command, Effect, NewSession, Refusal, Session, Step, apply, create};
 
+/// Where the keys of starts hold.
+pub const START_SCOPE: &str = "start";
+
 /// Why the engine says no.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
@@ -239,6 +242,24 @@ impl Engine {
         self.read(move |connection| load(connection, &wanted)).await?.ok_or(Fault::UnknownSession)
     }
 
+    /// The session that a start with this key made before, if there was one.
+    ///
+    /// # Errors
+    /// As [`Engine::create`].
+    pub async fn replayed_start(&self, key: RequestKey, content_hash: String) -> Result<Option<Outcome>, Fault> {
+        let found = self.read(move |connection| {
+            let claim = once::claim(connection, START_SCOPE, &key, &content_hash)?;
+            let Claim::Replay(row) = &claim else { return Ok((claim, None)) };
+            let session = load(connection, &row.session_id)?;
+            Ok((claim, session))
+        });
+        match found.await? {
+            (Claim::Replay(row), Some(session)) => replay_of_start(session, &row).map(Some),
+            (Claim::Conflict, _) => Err(Refusal::IdempotencyConflict.into()),
+            _ => Ok(None),
+        }
+    }
+
     /// Makes a session; given again with the same key, the session that was made then.
     ///
     /// # Errors
@@ -251,7 +272,11 @@ impl Engine {
             let claim = once::claim(tx, &once.scope, &once.key, &once.content_hash)?;
             let step = match claim {
                 Claim::Conflict => return Err(refused(Refusal::IdempotencyConflict)),
-                Claim::Replay(row) => return replay_of_start(tx, &row),
+                Claim::Replay(row) => {
+                    let session = load(tx, &row.session_id)?.ok_or(WriteError::Refused(Fault::UnknownSession))?;
+                    let outcome = replay_of_start(session, &row).map_err(WriteError::Refused)?;
+                    return Ok((outcome, Box::new(|| ())));
+                }
                 Claim::Fresh => {
                     let live = sessions::count_live(tx)?;
                     if live >= capacity {
@@ -384,10 +409,10 @@ pub(crate) fn parse(text: &str) -> Result<Session, LedgerError> {
     serde_json::from_str(text).map_err(|error| LedgerError::damaged("session.state", error))
 }
 
-fn replay_of_start(tx: &Connection, row: &OnceRow) -> Committed {
-    let session = load(tx, &row.session_id)?.ok_or(WriteError::Refused(Fault::UnknownSession))?;
+/// A replay gives out only the lease that the first call minted.
+fn replay_of_start(session: Session, row: &OnceRow) -> Result<Outcome, Fault> {
     if row.lease_id.as_ref() != Some(&session.lease.id) {
-        return Err(refused(Refusal::LeaseMismatch));
+        return Err(Refusal::LeaseMismatch.into());
     }
-    Ok((Outcome { session, answer: Answer::Replayed }, Box::new(|| ())))
+    Ok(Outcome { session, answer: Answer::Replayed })
 }

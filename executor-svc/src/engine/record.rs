@@ -73,7 +73,8 @@ fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -
         }
         Effect::ActionSettled { id, receipt } => record_receipt(tx, id, receipt, now)?,
         Effect::ActionCancelled { id, name, why } => {
-            let receipt = tools::cancelled_receipt(id, name, why, tools::ReceiptBudget::MIN);
+            let tool = tools::ToolName::parse(name).ok_or_else(|| LedgerError::damaged("action.name", name))?;
+            let receipt = tools::cancelled_receipt(id, tool, why, tools::ReceiptBudget::MIN);
             record_receipt(tx, id, &receipt, now)?
         }
         Effect::ActionUncertain { id } => json!({ "tool_call_id": id }),

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use super::policy::FilePolicy;
 
 /// What a session may do; fixed when it is created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Profile {
     /// Changes nothing.
     ReadOnly,

@@ -70,6 +70,18 @@ pub fn identity(connection: &Connection, id: &RunId) -> Result<Option<String>, L
     Ok(found.flatten())
 }
 
+/// Whether a launch of the run was begun.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn has_link(connection: &Connection, id: &RunId) -> Result<bool, LedgerError> {
+    Ok(connection
+        .prepare_cached("SELECT link_hash IS NOT NULL FROM run WHERE id = ?1")?
+        .query_row([id.as_str()], |row| row.get(0))
+        .optional()?
+        .unwrap_or(false))
+}
+
 /// The run's prompt.
 ///
 /// # Errors

@@ -131,6 +131,15 @@ pub enum Command {
         /// How it went.
         outcome: RunOutcome,
     },
+    /// The operator: end the run, keep the session.
+    Interrupt {
+        /// The run.
+        run_id: RunId,
+        /// Its launch.
+        epoch: u32,
+        /// Why.
+        why: String,
+    },
     /// The runner room: the shim's process is seen to be gone.
     RunnerGone {
         /// The run it served.

@@ -70,6 +70,7 @@ fn decide(session: Session, now: Timestamp, command: Command) -> Result<Step, Re
         Command::Prepare { id } => actions::prepare(session, &id),
         Command::Settle { id, receipt } => actions::settle(session, &id, receipt),
         Command::EndRun { run_id, epoch, outcome } => running::end(session, now, &run_id, epoch, outcome),
+        Command::Interrupt { run_id, epoch, why } => Ok(running::interrupt(session, now, &run_id, epoch, &why)),
         Command::RunnerGone { run_id, epoch, why } => Ok(running::gone(session, now, &run_id, epoch, &why)),
         Command::MarkUncertain { id } => actions::mark_uncertain(session, now, &id),
         Command::Resolve { id, receipt } => actions::resolve(session, &id, receipt),

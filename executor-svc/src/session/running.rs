@@ -69,6 +69,16 @@ fn never_asked() -> LaunchFailure {
     }
 }
 
+/// The run is ended from outside; the session stays and can go on.
+pub(super) fn interrupt(mut session: Session, now: Timestamp, run_id: &RunId, epoch: u32, why: &str) -> Step {
+    let mut effects = Vec::new();
+    if serves(&session, run_id, epoch) {
+        stopping::close_run(&mut session, now, why, &mut effects);
+        session.state = State::Idle;
+    }
+    done(session, effects)
+}
+
 /// The process is seen to be gone.
 pub(super) fn gone(mut session: Session, now: Timestamp, run_id: &RunId, epoch: u32, why: &str) -> Step {
     if session.ending.as_ref() == Some(&(Ending { run_id: run_id.clone(), epoch })) {

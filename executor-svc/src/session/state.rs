@@ -8,18 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Lease;
 use super::command::LaunchFailure;
 use crate::clock::Timestamp;
-
-/// What the session may do, fixed at creation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Profile {
-    /// Changes nothing.
-    ReadOnly,
-    /// Changes the directory that the user chose.
-    DirectWrite,
-    /// Changes a Git worktree that Gatehouse made.
-    WorktreeWrite,
-}
+pub use crate::files::Profile;
 
 /// Whether ChatGPT may start a subagent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,6 +4,8 @@ use gatehouse_proto::codes::ActionCode;
 use gatehouse_proto::ids::ToolCallId;
 use serde::Serialize;
 
+pub use crate::session::Receipt;
+
 use super::ToolName;
 use super::cut::cut_to_json_bytes;
 use crate::files::FileFault;
@@ -42,17 +44,6 @@ impl ReceiptBudget {
     pub const fn bytes(self) -> usize {
         self.0
     }
-}
-
-/// A finished action's receipt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Receipt {
-    /// Whether the action did what it was asked to.
-    pub ok: bool,
-    /// Why not.
-    pub code: Option<ActionCode>,
-    /// The receipt itself: one compact JSON object.
-    pub json: String,
 }
 
 /// Which call a receipt belongs to, and how large it may be.

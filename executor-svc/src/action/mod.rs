@@ -1,0 +1,175 @@
+//! The one path that every tool call takes: authorised -> (writes and commands: prepared) -> performed -> receipt.
+//!
+//! [`Actions::invoke`] is a re-ask by key. A call that has its receipt is answered from the ledger; one that is in
+//! flight is waited for; one that is authorised and not begun is performed. So it does not matter how often, or after
+//! which crash, the shim asks. Whether a call may be performed at all was decided when its reply was committed; here
+//! it is only recognised, by its id, its name and the digest of its input.
+
+mod short;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use gatehouse_proto::ids::{RunId, SessionId, ToolCallId};
+
+use crate::engine::{Engine, Entry, Fault};
+use crate::files::{Root, SessionFiles};
+use crate::ledger::actions::{self, ActionRow};
+use crate::ledger::LedgerError;
+use crate::session::{CallState, Command, Refusal, Session, State};
+use crate::tools::{self, Cancel, CheckedInput, Receipt, ReceiptBudget, ToolContext, ToolName};
+
+pub use short::ShortResult;
+
+/// How long reading and searching may take, whatever the input asks for.
+const READ_TIME: Duration = Duration::from_secs(30);
+
+/// A call as Claude Code makes it.
+#[derive(Debug, Clone)]
+pub struct Invocation {
+    /// The session that the shim's token names.
+    pub session: SessionId,
+    /// Its run.
+    pub run: RunId,
+    /// Its launch.
+    pub epoch: u32,
+    /// The action.
+    pub id: ToolCallId,
+    /// The tool that Claude Code called.
+    pub name: String,
+    /// Digest of what it called it with.
+    pub input_sha256: String,
+}
+
+/// The action room. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Actions {
+    engine: Engine,
+    files: Arc<Mutex<HashMap<SessionId, Arc<SessionFiles>>>>,
+}
+
+enum Standing {
+    Settled(ActionRow),
+    Authorised(ActionRow, Box<Session>),
+}
+
+impl Actions {
+    /// Actions of this engine's sessions.
+    #[must_use]
+    pub fn new(engine: Engine) -> Self {
+        Self { engine, files: Arc::default() }
+    }
+
+    /// Gives the call's result, performing it if nobody has.
+    ///
+    /// # Errors
+    /// [`Refusal::StaleRunner`] or [`Refusal::NotAuthorised`] if this call may not be made, or that the ledger cannot
+    /// be read or written; asking again is then safe.
+    pub async fn invoke(&self, call: Invocation) -> Result<ShortResult, Fault> {
+        loop {
+            match self.standing(&call).await? {
+                Standing::Settled(row) => return self.short(&row),
+                Standing::Authorised(row, session) => {
+                    match self.engine.performing().begin(&call.session, &call.id, self.engine.now()) {
+                        Entry::Begun(cancel) => self.perform(row, &session, cancel).await?,
+                        // Closed without a message: it is over. Look what came of it.
+                        Entry::InFlight(mut over) => while over.changed().await.is_ok() {},
+                    }
+                }
+            }
+        }
+    }
+
+    async fn standing(&self, call: &Invocation) -> Result<Standing, Fault> {
+        let (id, session) = (call.id.clone(), call.session.clone());
+        let found = self
+            .engine
+            .read(move |connection| Ok((actions::load(connection, &id)?, crate::engine::load(connection, &session)?)))
+            .await?;
+        let (Some(row), Some(session)) = found else { return Err(Refusal::NotAuthorised.into()) };
+        if row.session_id != call.session.as_str() || row.name != call.name {
+            return Err(Refusal::NotAuthorised.into());
+        }
+        if row.state == "done" {
+            return Ok(Standing::Settled(row));
+        }
+        recognise(&session, call)?;
+        Ok(Standing::Authorised(row, Box::new(session)))
+    }
+
+    /// Performs the action and settles it, in a task of its own: the asker may go away meanwhile.
+    async fn perform(&self, row: ActionRow, session: &Session, cancel: Cancel) -> Result<(), Fault> {
+        let (this, session_id, files) = (self.clone(), session.id.clone(), self.files_of(session));
+        let done = tokio::spawn(async move {
+            let id = ToolCallId::try_from(row.id.clone()).map_err(|e| LedgerError::damaged("action.id", e))?;
+            let result = this.perform_and_settle(&id, row, &session_id, files, cancel).await;
+            this.engine.performing().finish(&id);
+            result
+        });
+        done.await.map_err(|error| LedgerError::damaged("action task", error))?
+    }
+
+    async fn perform_and_settle(
+        &self,
+        id: &ToolCallId,
+        row: ActionRow,
+        session: &SessionId,
+        files: Arc<SessionFiles>,
+        cancel: Cancel,
+    ) -> Result<(), Fault> {
+        let input = input_of(&row)?;
+        let budget = ReceiptBudget::of_bytes(row.budget as usize);
+        let context = ToolContext { files, cancel, deadline: Instant::now() + READ_TIME };
+        let performed = id.clone();
+        let receipt: Receipt = tokio::task::spawn_blocking(move || tools::perform(&input, &context, budget, &performed))
+            .await
+            .map_err(|error| LedgerError::damaged("tool", error))?;
+        let settled = id.clone();
+        match self.engine.submit(session, None, move |_, _| Ok(Command::Settle { id: settled, receipt })).await {
+            // A stop or an expiry came first and left a receipt that says so.
+            Ok(_) | Err(Fault::Refused(Refusal::NotAuthorised)) => Ok(()),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// The session's view of the file system: one for all its actions, since it remembers what it has walked.
+    fn files_of(&self, session: &Session) -> Arc<SessionFiles> {
+        let mut all = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that nobody works with any more is made again when needed.
+        if all.len() > 256 {
+            all.retain(|_, files| Arc::strong_count(files) > 1);
+        }
+        all.entry(session.id.clone())
+            .or_insert_with(|| {
+                let root = Root { path: session.root.path.clone(), dev: session.root.device, ino: session.root.inode };
+                Arc::new(SessionFiles::new(root, self.engine.policy().clone()))
+            })
+            .clone()
+    }
+
+    fn short(&self, row: &ActionRow) -> Result<ShortResult, Fault> {
+        Ok(short::short_result(row, self.engine.settings().limits.short_result_bytes)
+            .ok_or_else(|| LedgerError::damaged("action.receipt", "a settled action without a receipt"))?)
+    }
+}
+
+/// Whether this is a call that the session's present run may make.
+fn recognise(session: &Session, call: &Invocation) -> Result<(), Refusal> {
+    let State::Running(run) = &session.state else { return Err(Refusal::StaleRunner) };
+    if run.id != call.run || run.epoch != call.epoch {
+        return Err(Refusal::StaleRunner);
+    }
+    let authorised = run.calls.iter().find(|known| known.id == call.id).ok_or(Refusal::NotAuthorised)?;
+    if authorised.input_sha256 != call.input_sha256 || authorised.state == CallState::Settled {
+        return Err(Refusal::NotAuthorised);
+    }
+    Ok(())
+}
+
+fn input_of(row: &ActionRow) -> Result<CheckedInput, LedgerError> {
+    let damaged = |why: String| LedgerError::damaged("action.input", why);
+    let name = ToolName::parse(&row.name).ok_or_else(|| damaged(format!("no tool `{}`", row.name)))?;
+    let value = serde_json::from_str(&row.input).map_err(|error| damaged(error.to_string()))?;
+    tools::check(name, &value).map_err(|fault| damaged(fault.to_string()))
+}

@@ -1,0 +1,298 @@
+//! The front's service: the six session tools.
+
+use std::time::Duration;
+
+use gatehouse_proto::digest::digest;
+use gatehouse_proto::ids::{LeaseId, RunId, SessionId};
+use gatehouse_proto::refusal::Refusal as Spoken;
+use gatehouse_proto::v1::{self, front_server::Front};
+use serde_json::json;
+use tonic::{Request, Response, Status as Wire};
+
+use super::refusals::spoken;
+use super::{checks, reply, view};
+use crate::engine::{Engine, START_SCOPE, Fault, Once, Outcome, RecoverySecret, token_matches};
+use crate::files::{Root, canonical_root};
+use crate::ledger::turns;
+use crate::session::{
+    Command, NewSession, Profile, Refusal, RootBinding, RootStanding, Session, Status, TokenStanding, TurnStanding,
+};
+
+/// How long a start or continue waits for the first turn, unless asked otherwise.
+const START_WAIT: Duration = Duration::from_secs(30);
+
+/// The service.
+#[derive(Debug, Clone)]
+pub struct FrontService {
+    engine: Engine,
+}
+
+type Answer = Result<Response<v1::SessionReply>, Wire>;
+
+/// What the caller may be given: the lease that it holds, and no other.
+struct Held {
+    lease: LeaseId,
+    replay: bool,
+    gives: Gives,
+}
+
+impl Held {
+    fn by(outcome: &Outcome, gives: Gives) -> Self {
+        Self { lease: outcome.session.lease.id.clone(), replay: outcome.is_replay(), gives }
+    }
+}
+
+/// Whether the recovery token is part of the answer.
+enum Gives {
+    Lease,
+    LeaseAndToken,
+}
+
+impl FrontService {
+    /// The service of this engine.
+    #[must_use]
+    pub const fn new(engine: Engine) -> Self {
+        Self { engine }
+    }
+
+    /// Waits while the gateway is at work, then tells where the session stands.
+    async fn settle(&self, outcome: Outcome, wait: Duration, gives: Gives) -> Answer {
+        let held = Held::by(&outcome, gives);
+        let id = outcome.session.id.clone();
+        let settled = |session: &Session| !session.state.status().is_transient();
+        let session = if wait.is_zero() || settled(&outcome.session) {
+            outcome.session
+        } else {
+            self.engine.wait_until(&id, wait, settled).await.map_err(spoken)?
+        };
+        self.tell(session, held).await
+    }
+
+    async fn tell(&self, session: Session, held: Held) -> Answer {
+        if session.lease.id != held.lease {
+            // It was rotated while this call waited: the new one belongs to whoever recovered.
+            return Err(spoken(Fault::Refused(Refusal::LeaseMismatch)).into());
+        }
+        let (in_flight, now) = (self.engine.performing().of(&session.id), self.engine.now());
+        let shown = session.clone();
+        let view = self
+            .engine
+            .read(move |connection| view::session_view(connection, &shown, &in_flight, now))
+            .await
+            .map_err(|error| spoken(error.into()))?;
+        let token = match held.gives {
+            Gives::Lease => None,
+            Gives::LeaseAndToken => Some(self.engine.secret().token(&session.id)),
+        };
+        Ok(Response::new(v1::SessionReply {
+            session: Some(view),
+            replay: held.replay,
+            lease_id: session.lease.id.to_string(),
+            lease_expires_at_ms: session.lease.expires_at.millis(),
+            recovery_token: token,
+        }))
+    }
+
+    fn wait(&self, asked: Option<u32>, default: Duration) -> Result<Duration, Spoken> {
+        checks::wait(asked, default, self.engine.settings().limits.max_wait)
+    }
+
+    /// Resolves a working directory on the blocking pool: it may lie on a slow file system.
+    async fn root(&self, path: String, profile: Profile) -> Result<Root, Spoken> {
+        checks::directory(&path)?;
+        let policy = self.engine.policy().clone();
+        let resolved = tokio::task::spawn_blocking(move || canonical_root(std::path::Path::new(&path), profile, &policy)).await;
+        resolved.map_err(checks::unusable)?.map_err(checks::unusable)
+    }
+
+    /// Whether the session's root is still the directory it was made for.
+    async fn root_standing(&self, id: &SessionId) -> Result<RootStanding, Spoken> {
+        let session = self.engine.load(id).await.map_err(spoken)?;
+        let bound = session.root;
+        let found = self.root(bound.path.to_string_lossy().into_owned(), session.profile).await;
+        Ok(match found {
+            Ok(root) if (root.dev, root.ino, &root.path) == (bound.device, bound.inode, &bound.path) => RootStanding::Same,
+            Ok(_) => RootStanding::Changed("another directory has its place".to_owned()),
+            Err(refusal) => RootStanding::Changed(refusal.message),
+        })
+    }
+
+    async fn start_session(&self, ask: v1::StartRequest) -> Result<(Outcome, Duration), Spoken> {
+        let wait = self.wait(ask.wait_seconds, START_WAIT)?;
+        let key = checks::start_key(ask.idempotency_key.clone())?;
+        let content_hash = start_hash(&ask);
+        let (prompt, label) = (checks::prompt(ask.prompt.clone())?, checks::label(ask.session_label.clone())?);
+        let profile = checks::profile(ask.capability_profile())?;
+        let subagents = checks::subagents(ask.subagent_policy())?;
+        checks::skills(&ask.skill_contexts)?;
+        // A repeat is answered also if the directory is gone meanwhile.
+        if let Some(outcome) = self.engine.replayed_start(key.clone(), content_hash.clone()).await.map_err(spoken)? {
+            return Ok((outcome, wait));
+        }
+        let root = self.root(ask.working_directory, profile).await?;
+        let (id, lease_id) = (SessionId::mint(), LeaseId::mint());
+        let once = Once { scope: START_SCOPE.to_owned(), key, content_hash, mints: Some(lease_id.clone()) };
+        let new = NewSession {
+            recovery_hash: RecoverySecret::hash(&self.engine.secret().token(&id)),
+            id,
+            label,
+            profile,
+            subagents,
+            source_directory: root.path.clone(),
+            root: RootBinding { path: root.path, device: root.dev, inode: root.ino },
+            claude_session_id: uuid::Uuid::new_v4().to_string(),
+            lease_id,
+            lease_ttl: self.engine.settings().limits.lease,
+            run_id: RunId::mint(),
+            prompt,
+        };
+        Ok((self.engine.create(new, once).await.map_err(spoken)?, wait))
+    }
+
+    async fn commit_reply(&self, ask: v1::ReplyRequest) -> Result<Outcome, Spoken> {
+        let id = checks::session_id(ask.native_session_id)?;
+        let lease = checks::lease_id(ask.lease_id)?;
+        let reply_id = checks::key("reply_id", ask.reply_id)?;
+        let turn_id = checks::turn_id(ask.turn_id)?;
+        let text = ask.text.unwrap_or_default();
+        let content_hash = reply::content_hash(turn_id.as_str(), &text, &ask.tool_calls);
+        let profile = self.engine.load(&id).await.map_err(spoken)?.profile;
+        let calls = reply::check(profile, &text, &ask.tool_calls);
+        let once = Once { scope: format!("reply {id}"), key: reply_id.clone(), content_hash, mints: None };
+        let (session, wanted) = (id.clone(), turn_id.clone());
+        let submitted = self.engine.submit(&id, Some(once), move |tx, claim| {
+            let turn = turns::load(tx, &wanted)?.filter(|row| row.session_id == session.as_str());
+            let turn = turn.map(|row| standing(&row.state));
+            Ok(Command::Reply { lease, claim, reply_id, turn_id, turn, text, calls })
+        });
+        submitted.await.map_err(spoken)
+    }
+
+    async fn recover_session(&self, ask: v1::RecoverRequest) -> Result<Outcome, Spoken> {
+        let id = checks::session_id(ask.native_session_id)?;
+        let key = checks::key("recovery_id", ask.recovery_id)?;
+        let session = self.engine.load(&id).await.map_err(spoken)?;
+        let now = self.engine.now();
+        let token = if self.engine.tries().locked(&id, now) {
+            TokenStanding::Locked
+        } else if token_matches(&session.recovery_hash, &ask.recovery_token) {
+            TokenStanding::Right
+        } else {
+            self.engine.tries().note(&id, now);
+            TokenStanding::Wrong
+        };
+        let root = self.root_standing(&id).await?;
+        let lease_id = LeaseId::mint();
+        // The token is not part of the content: a wrong one must not use the key up, and a right one is always the same.
+        let once = Once { scope: format!("recover {id}"), key, content_hash: "recover".to_owned(), mints: Some(lease_id.clone()) };
+        let submitted = self.engine.submit(&id, Some(once), move |_, claim| Ok(Command::Recover { token, claim, lease_id, root }));
+        submitted.await.map_err(spoken)
+    }
+
+    async fn continue_session(&self, ask: v1::ContinueRequest) -> Result<Outcome, Spoken> {
+        let id = checks::session_id(ask.native_session_id)?;
+        let lease = checks::lease_id(ask.lease_id)?;
+        let key = checks::key("idempotency_key", ask.idempotency_key)?;
+        let prompt = checks::prompt(ask.prompt)?;
+        let root = self.root_standing(&id).await?;
+        let once = Once { scope: format!("continue {id}"), key, content_hash: digest(&json!({ "prompt": prompt })), mints: None };
+        let run_id = RunId::mint();
+        let submitted =
+            self.engine.submit(&id, Some(once), move |_, claim| Ok(Command::Continue { lease, claim, run_id, prompt, root }));
+        submitted.await.map_err(spoken)
+    }
+
+    async fn stop_session(&self, ask: v1::StopRequest) -> Result<Outcome, Spoken> {
+        let id = checks::session_id(ask.native_session_id)?;
+        let lease = Some(checks::lease_id(ask.lease_id)?);
+        let request_id = checks::key("request_id", ask.request_id)?;
+        let reason = checks::reason(ask.reason)?;
+        let content_hash = digest(&json!({ "reason": reason }));
+        let once = Once { scope: format!("stop {id}"), key: request_id.clone(), content_hash, mints: None };
+        let submitted = self.engine.submit(&id, Some(once), move |_, claim| Ok(Command::Stop { lease, claim, request_id, reason }));
+        submitted.await.map_err(spoken)
+    }
+}
+
+/// Everything that makes a start what it is; how long it waits is not part of it.
+fn start_hash(ask: &v1::StartRequest) -> String {
+    let skills: Vec<_> = ask.skill_contexts.iter().map(|s| json!({ "skill_id": s.skill_id, "content": s.content })).collect();
+    digest(&json!({
+        "prompt": ask.prompt,
+        "working_directory": ask.working_directory,
+        "capability_profile": ask.capability_profile,
+        "subagent_policy": ask.subagent_policy,
+        "skill_contexts": skills,
+        "session_label": ask.session_label,
+    }))
+}
+
+fn standing(state: &str) -> TurnStanding {
+    match state {
+        "answered" => TurnStanding::Answered,
+        "abandoned" => TurnStanding::Abandoned,
+        _ => TurnStanding::Pending,
+    }
+}
+
+/// The longest that a stop waits for the process to be gone.
+const STOP_WAIT: Duration = Duration::from_secs(10);
+
+#[tonic::async_trait]
+impl Front for FrontService {
+    async fn start(&self, request: Request<v1::StartRequest>) -> Answer {
+        let (outcome, wait) = self.start_session(request.into_inner()).await?;
+        self.settle(outcome, wait, Gives::LeaseAndToken).await
+    }
+
+    async fn r#continue(&self, request: Request<v1::ContinueRequest>) -> Answer {
+        let ask = request.into_inner();
+        let wait = self.wait(ask.wait_seconds, START_WAIT)?;
+        let outcome = self.continue_session(ask).await?;
+        self.settle(outcome, wait, Gives::Lease).await
+    }
+
+    async fn recover(&self, request: Request<v1::RecoverRequest>) -> Answer {
+        let ask = request.into_inner();
+        let wait = self.wait(ask.wait_seconds, Duration::ZERO)?;
+        let outcome = self.recover_session(ask).await?;
+        self.settle(outcome, wait, Gives::Lease).await
+    }
+
+    async fn reply_and_wait(&self, request: Request<v1::ReplyRequest>) -> Answer {
+        let ask = request.into_inner();
+        let reply_wait = self.engine.settings().limits.reply_wait;
+        let wait = self.wait(ask.wait_seconds, reply_wait)?.min(reply_wait);
+        let outcome = self.commit_reply(ask).await?;
+        self.settle(outcome, wait, Gives::Lease).await
+    }
+
+    async fn get_status(&self, request: Request<v1::StatusRequest>) -> Answer {
+        let ask = request.into_inner();
+        let wait = self.wait(ask.wait_seconds, Duration::ZERO)?;
+        let id = checks::session_id(ask.native_session_id)?;
+        let outcome = self.engine.look(&id, checks::lease_id(ask.lease_id)?).await.map_err(spoken)?;
+        let held = Held::by(&outcome, Gives::Lease);
+        let seen = (outcome.session.revision, outcome.session.state.status());
+        if wait.is_zero() || !seen.1.is_transient() {
+            return self.tell(outcome.session, held).await;
+        }
+        let changed = |session: &Session| session.revision != seen.0;
+        let session = self.engine.wait_until(&id, wait, changed).await.map_err(spoken)?;
+        self.tell(session, held).await
+    }
+
+    async fn stop(&self, request: Request<v1::StopRequest>) -> Answer {
+        let outcome = self.stop_session(request.into_inner()).await?;
+        let id = outcome.session.id.clone();
+        let held = Held::by(&outcome, Gives::Lease);
+        let gone = |session: &Session| session.state.status() != Status::Stopping;
+        let session = self.engine.wait_until(&id, STOP_WAIT, gone).await.map_err(spoken)?;
+        self.tell(session, held).await
+    }
+
+    async fn ready(&self, _: Request<v1::ReadyRequest>) -> Result<Response<v1::ReadyReply>, Wire> {
+        self.engine.read(|connection| crate::ledger::sessions::count_live(connection)).await.map_err(|error| spoken(Fault::from(error)))?;
+        Ok(Response::new(v1::ReadyReply {}))
+    }
+}

@@ -1,0 +1,12 @@
+//! The three services: translation only. What is asked becomes a command; what comes back becomes a message.
+
+mod checks;
+mod front;
+mod operator;
+mod refusals;
+mod reply;
+mod runner;
+mod serve;
+mod view;
+
+pub use serve::{Services, serve};

@@ -1,0 +1,212 @@
+//! A session as callers see it. What is not put in here does not leave.
+
+use gatehouse_proto::ids::{ToolCallId, TurnId};
+use gatehouse_proto::v1;
+use rusqlite::Connection;
+
+use crate::clock::Timestamp;
+use crate::ledger::{LedgerError, actions, runs, turns};
+use crate::session::{
+    Attachment, CallState, LastResult, Profile, ResultText, Run, Session, State, Status, SubagentPolicy, TurnKind,
+};
+use crate::tools;
+
+/// What is in flight for the session, and since when.
+pub(super) type InFlight = Vec<(ToolCallId, Timestamp)>;
+
+/// The public state of a session.
+pub(super) fn session_view(connection: &Connection, session: &Session, in_flight: &InFlight, now: Timestamp) -> Result<v1::SessionView, LedgerError> {
+    let status = session.state.status();
+    let root = session.root.path.to_string_lossy().into_owned();
+    Ok(v1::SessionView {
+        native_session_id: session.id.to_string(),
+        status: status_of(status).into(),
+        revision: session.revision,
+        session_label: session.label.clone(),
+        capability_profile: profile_of(session.profile).into(),
+        working_directory: root.clone(),
+        source_directory: session.source_directory.to_string_lossy().into_owned(),
+        workspace: Some(workspace(session.profile, root)),
+        network_boundary: Some(v1::NetworkBoundary {
+            claude: "loopback-two-ports".to_owned(),
+            commands: "none".to_owned(),
+            enforced_by: session.enforced_by.clone(),
+        }),
+        claude_session_id: session.claude_session_id.clone(),
+        runtime_attached: session.state.run().is_some_and(|run| run.attachment == Attachment::Attached),
+        recovery_required: status == Status::RecoveryRequired,
+        current_run: session.state.run().map(|run| current_run(session, run, in_flight, now)),
+        pending_turn: pending_turn(connection, session)?,
+        skill_snapshot: Vec::new(),
+        subagent_policy: match session.subagents {
+            SubagentPolicy::None => v1::SubagentPolicy::None.into(),
+            SubagentPolicy::DeepseekExplicit => v1::SubagentPolicy::DeepseekExplicit.into(),
+        },
+        last_result: session.last_result.as_ref().map(|last| last_result(connection, last)).transpose()?,
+        launch_error: match &session.state {
+            State::Failed(failure) => Some(v1::LaunchError {
+                code: failure.code.clone(),
+                message: failure.message.clone(),
+                what_to_do: failure.what_to_do.clone(),
+            }),
+            _ => None,
+        },
+        stop_request: session.stop.as_ref().map(|stop| v1::StopRequestView {
+            request_id: stop.request_id.to_string(),
+            reason: stop.reason.clone(),
+            requested_at_ms: stop.requested_at.millis(),
+            state: if status == Status::Stopped { "done" } else { "in_progress" }.to_owned(),
+        }),
+        terminal: match &session.state {
+            State::Stopped(end) => Some(v1::Terminal {
+                status: v1::SessionStatus::Stopped.into(),
+                reason: end.reason.clone(),
+                at_ms: end.at.millis(),
+            }),
+            _ => None,
+        },
+        created_at_ms: session.created_at.millis(),
+        last_call_at_ms: session.last_call_at.millis(),
+    })
+}
+
+fn current_run(session: &Session, run: &Run, in_flight: &InFlight, now: Timestamp) -> v1::CurrentRun {
+    let latest = run.calls.iter().rposition(|call| call.state == CallState::Settled);
+    let actions = run
+        .calls
+        .iter()
+        .enumerate()
+        .filter(|(index, call)| call.state != CallState::Settled || Some(*index) == latest)
+        .map(|(_, call)| {
+            let since = in_flight.iter().find(|(id, _)| *id == call.id).map(|(_, at)| *at);
+            v1::CurrentAction {
+                tool_call_id: call.id.to_string(),
+                name: call.name.clone(),
+                state: match (call.state, since) {
+                    (CallState::Settled, _) => "done",
+                    (_, Some(_)) => "performing",
+                    (CallState::Authorised, None) => "authorised",
+                    (CallState::Prepared, None) => "prepared",
+                }
+                .to_owned(),
+                started_at_ms: since.unwrap_or_default().millis(),
+                elapsed_ms: since.map_or(0, |at| u64::try_from(now.since(at).as_millis()).unwrap_or(u64::MAX)),
+            }
+        })
+        .collect();
+    v1::CurrentRun {
+        run_id: run.id.to_string(),
+        ordinal: run.ordinal,
+        started_at_ms: run.started_at.millis(),
+        state: session.state.status().as_str().to_owned(),
+        attachment: match run.attachment {
+            Attachment::Attached => v1::Attachment::Attached.into(),
+            Attachment::Reattaching => v1::Attachment::Reattaching.into(),
+        },
+        actions,
+    }
+}
+
+fn pending_turn(connection: &Connection, session: &Session) -> Result<Option<v1::PendingTurn>, LedgerError> {
+    let State::Waiting(run, turn) = &session.state else { return Ok(None) };
+    let first = turn.kind != TurnKind::ToolResults;
+    Ok(Some(v1::PendingTurn {
+        turn_id: turn.id.to_string(),
+        ordinal: turn.ordinal,
+        opened_at_ms: turn.opened_at.millis(),
+        kind: match turn.kind {
+            TurnKind::Prompt => v1::TurnKind::Prompt,
+            TurnKind::ToolResults => v1::TurnKind::ToolResults,
+            TurnKind::Resumed => v1::TurnKind::Resumed,
+        }
+        .into(),
+        prompt: if first { runs::prompt(connection, &run.id)? } else { None },
+        tool_results: match &run.answered {
+            Some(answered) => results_of_turn(connection, answered)?,
+            None => Vec::new(),
+        },
+        unreported: session.unreported.iter().map(|id| result(connection, id)).collect::<Result<_, _>>()?,
+        tools: descriptions(session.profile, first),
+        skills: Vec::new(),
+        reply_with: "Call native_session_reply_and_wait with this turn_id, a new reply_id, and text and/or tool_calls \
+                     [{name, input}]; text without tool_calls ends the run."
+            .to_owned(),
+    }))
+}
+
+/// The whole list in the first turn of a run, the names later.
+fn descriptions(profile: Profile, whole: bool) -> Vec<v1::ToolDescription> {
+    tools::descriptions(profile)
+        .into_iter()
+        .map(|tool| v1::ToolDescription {
+            name: tool.name.as_str().to_owned(),
+            description: if whole { tool.description.to_owned() } else { String::new() },
+            input_schema_json: if whole { tool.input_schema.to_string() } else { String::new() },
+        })
+        .collect()
+}
+
+fn results_of_turn(connection: &Connection, turn: &TurnId) -> Result<Vec<v1::ToolResult>, LedgerError> {
+    Ok(actions::of_turn(connection, turn)?.into_iter().map(tool_result).collect())
+}
+
+fn result(connection: &Connection, id: &ToolCallId) -> Result<v1::ToolResult, LedgerError> {
+    let row = actions::load(connection, id)?.ok_or_else(|| LedgerError::damaged("session.unreported", "an action that is not there"))?;
+    Ok(tool_result(row))
+}
+
+fn tool_result(row: actions::ActionRow) -> v1::ToolResult {
+    v1::ToolResult {
+        tool_call_id: row.id,
+        name: row.name,
+        ok: row.ok.unwrap_or(false),
+        receipt_json: row.receipt.unwrap_or_else(|| "{}".to_owned()),
+        client_id: row.client_id,
+    }
+}
+
+fn last_result(connection: &Connection, last: &LastResult) -> Result<v1::LastResult, LedgerError> {
+    let text = match &last.text {
+        ResultText::Message(text) => text.clone(),
+        ResultText::ReplyTo(turn) => turns::load(connection, turn)?.and_then(|turn| turn.reply_text).unwrap_or_default(),
+    };
+    Ok(v1::LastResult {
+        run_id: last.run_id.to_string(),
+        ok: last.ok,
+        text,
+        finished_at_ms: last.finished_at.millis(),
+        turns: last.turns,
+        actions: last.actions,
+    })
+}
+
+fn workspace(profile: Profile, root: String) -> v1::Workspace {
+    let (kind, writable, note) = match profile {
+        Profile::ReadOnly => (v1::WorkspaceKind::ReadOnly, false, "Nothing can be changed in this session."),
+        Profile::DirectWrite => (v1::WorkspaceKind::Direct, true, "Changes go to the real directory."),
+        Profile::WorktreeWrite => (v1::WorkspaceKind::Worktree, true, "Changes go to a worktree; the source stays as it is."),
+    };
+    v1::Workspace { kind: kind.into(), root, writable, source_head: None, note: note.to_owned() }
+}
+
+const fn profile_of(profile: Profile) -> v1::CapabilityProfile {
+    match profile {
+        Profile::ReadOnly => v1::CapabilityProfile::ReadOnly,
+        Profile::DirectWrite => v1::CapabilityProfile::DirectWrite,
+        Profile::WorktreeWrite => v1::CapabilityProfile::WorktreeWrite,
+    }
+}
+
+const fn status_of(status: Status) -> v1::SessionStatus {
+    match status {
+        Status::Starting => v1::SessionStatus::Starting,
+        Status::WaitingForGpt => v1::SessionStatus::WaitingForGpt,
+        Status::Running => v1::SessionStatus::Running,
+        Status::Idle => v1::SessionStatus::Idle,
+        Status::Failed => v1::SessionStatus::Failed,
+        Status::Stopping => v1::SessionStatus::Stopping,
+        Status::Stopped => v1::SessionStatus::Stopped,
+        Status::LeaseExpired => v1::SessionStatus::LeaseExpired,
+        Status::RecoveryRequired => v1::SessionStatus::RecoveryRequired,
+    }
+}

@@ -1,0 +1,88 @@
+//! The private folders of a session: 0700, one set for all its runs.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use gatehouse_proto::ids::SessionId;
+use gatehouse_proto::socket::make_private_dir;
+
+/// Where a session keeps what Claude Code needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionFolders {
+    top: PathBuf,
+}
+
+impl SessionFolders {
+    /// The folders of a session.
+    #[must_use]
+    pub fn of(state_dir: &Path, session: &SessionId) -> Self {
+        Self { top: state_dir.join("sessions").join(session.as_str()) }
+    }
+
+    /// Claude Code's HOME.
+    #[must_use]
+    pub fn home(&self) -> PathBuf {
+        self.top.join("home")
+    }
+
+    /// Its CLAUDE_CONFIG_DIR, which holds the history that a resume needs.
+    #[must_use]
+    pub fn config(&self) -> PathBuf {
+        self.top.join("config")
+    }
+
+    /// Its MCP configuration and the shim's log.
+    #[must_use]
+    pub fn run(&self) -> PathBuf {
+        self.top.join("run")
+    }
+
+    /// Its working directory: empty, so that no repository can make it run anything.
+    #[must_use]
+    pub fn cwd(&self) -> PathBuf {
+        self.top.join("cwd")
+    }
+
+    /// Its TMPDIR.
+    #[must_use]
+    pub fn tmp(&self) -> PathBuf {
+        self.top.join("tmp")
+    }
+
+    /// Makes them.
+    ///
+    /// # Errors
+    /// With the path at fault.
+    pub fn make(&self) -> io::Result<()> {
+        for dir in [self.top.clone(), self.home(), self.config(), self.run(), self.cwd(), self.tmp()] {
+            make_private_dir(&dir)?;
+        }
+        Ok(())
+    }
+
+    /// Whether Claude Code has kept a history for that id, so that it can be resumed.
+    #[must_use]
+    pub fn has_history(&self, claude_session_id: &str) -> bool {
+        let transcript = format!("{claude_session_id}.jsonl");
+        let Ok(projects) = std::fs::read_dir(self.config().join("projects")) else { return false };
+        projects.flatten().any(|project| project.path().join(&transcript).is_file())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_is_found_under_whatever_project_name() {
+        let state = tempfile::tempdir().unwrap();
+        let folders = SessionFolders::of(state.path(), &SessionId::mint());
+        folders.make().unwrap();
+        assert!(!folders.has_history("abc"));
+        let project = folders.config().join("projects/-some-dir");
+        std::fs::create_dir_all(&project).unwrap();
+        std::fs::write(project.join("abc.jsonl"), "{}").unwrap();
+        assert!(folders.has_history("abc"));
+        assert!(!folders.has_history("abd"));
+    }
+}

@@ -1,0 +1,177 @@
+//! Launching a run: folders, link token, shim.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use gatehouse_proto::ids::{LinkToken, RunId, SessionId};
+use gatehouse_proto::socket::Role;
+use gatehouse_sandbox::process::{ProcessHandle, identity_of};
+use tokio::io::AsyncWriteExt;
+use tokio::process::{Child, Command as Process};
+
+use super::{Runners, SessionFolders, nonce_of};
+use crate::config::Settings;
+use crate::engine::Order;
+use crate::ledger::runs;
+use crate::session::{Command, LaunchFailure, RunOutcome, Status};
+
+/// Why a launch did not get as far as a running shim.
+#[derive(Debug, thiserror::Error)]
+enum LaunchError {
+    #[error("no Claude Code was found")]
+    NoClaude,
+    #[error("the runner program is missing beside the executor")]
+    NoShim,
+    #[error("{step}: {source}")]
+    Io { step: &'static str, source: std::io::Error },
+    #[error("no randomness: {0}")]
+    Random(#[from] getrandom::Error),
+    #[error(transparent)]
+    Ledger(#[from] crate::ledger::LedgerError),
+    #[error("the runner ended at once: {0}")]
+    Gone(#[from] gatehouse_sandbox::process::Gone),
+    #[error(transparent)]
+    Fault(#[from] crate::engine::Fault),
+}
+
+fn io(step: &'static str) -> impl FnOnce(std::io::Error) -> LaunchError {
+    move |source| LaunchError::Io { step, source }
+}
+
+/// The Claude Code that will be started: the first candidate that is an executable file.
+#[must_use]
+pub fn claude_binary(settings: &Settings) -> Option<PathBuf> {
+    settings.claude.candidates.iter().find_map(|path| {
+        let real = path.canonicalize().ok()?;
+        let executable = nix::unistd::access(&real, nix::unistd::AccessFlags::X_OK).is_ok();
+        (real.is_file() && executable).then_some(real)
+    })
+}
+
+fn helper(settings: &Settings, name: &str) -> Option<PathBuf> {
+    let beside = || Some(std::env::current_exe().ok()?.parent()?.to_owned());
+    let path = settings.claude.helper_dir.clone().or_else(beside)?.join(name);
+    path.is_file().then_some(path)
+}
+
+impl Runners {
+    /// Launches a run, or reports why it cannot be.
+    pub(super) async fn launch(self, session: SessionId, run: RunId, epoch: u32) {
+        match self.start_shim(&session, &run, epoch).await {
+            Ok(child) => {
+                self.watch_for_the_first_turn(session, run);
+                reap(child).await;
+            }
+            Err(error) => {
+                tracing::warn!(%session, %error, "launch failed");
+                self.report_failure(&session, run, epoch, &error).await;
+            }
+        }
+    }
+
+    async fn start_shim(&self, session: &SessionId, run: &RunId, epoch: u32) -> Result<Child, LaunchError> {
+        let settings = self.shared.engine.settings();
+        claude_binary(settings).ok_or(LaunchError::NoClaude)?;
+        let shim = helper(settings, "runner-shim").ok_or(LaunchError::NoShim)?;
+        let folders = SessionFolders::of(&settings.state_dir, session);
+        folders.make().map_err(io("making the session's folders"))?;
+        let link = LinkToken::mint()?;
+        let hash = link.hash();
+        let (noted, noted_hash) = (run.clone(), hash.clone());
+        // Durable before the process exists: whoever shows up with the token is known, also to the next executor.
+        self.shared.engine.note(move |tx| runs::set_link(tx, &noted, &noted_hash)).await?;
+        let mut child = spawn(&shim, settings, &nonce_of(&hash), &folders.run())?;
+        let pid = child.id().unwrap_or_default();
+        let process = identity_of(pid).and_then(|identity| ProcessHandle::adopt(&identity.with_nonce(nonce_of(&hash))));
+        let held = match process {
+            Ok(process) => self.hold(session, run, epoch, process).await,
+            Err(gone) => return Err(gone.into()),
+        };
+        held?;
+        let mut stdin = child.stdin.take();
+        if let Some(stdin) = &mut stdin {
+            stdin.write_all(format!("{}\n", link.to_hex()).as_bytes()).await.map_err(io("handing over the link token"))?;
+        }
+        Ok(child)
+    }
+
+    /// A launch that has not asked for anything in time is ended; its end then says why.
+    fn watch_for_the_first_turn(&self, session: SessionId, run: RunId) {
+        let (this, limit) = (self.clone(), self.shared.engine.settings().claude.launch_timeout);
+        tokio::spawn(async move {
+            let started = |s: &crate::session::Session| {
+                s.state.status() != Status::Starting || s.state.run().is_none_or(|current| current.id != run)
+            };
+            match this.shared.engine.wait_until(&session, limit, started).await {
+                Ok(state) if !started(&state) => {
+                    if let Some(held) = this.held(&run) {
+                        let why = format!("Claude Code did not ask for an answer within {} s", limit.as_secs());
+                        *held.why.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = why;
+                    }
+                    this.shared.engine.order(Order::End { session, run });
+                }
+                _ => {}
+            }
+        });
+    }
+
+    async fn report_failure(&self, session: &SessionId, run_id: RunId, epoch: u32, error: &LaunchError) {
+        let outcome = RunOutcome::Failed(failure(error));
+        let reported = self.shared.engine.submit(session, None, move |_, _| Ok(Command::EndRun { run_id, epoch, outcome })).await;
+        if let Err(fault) = reported {
+            tracing::error!(%session, %fault, "a failed launch could not be recorded");
+        }
+    }
+}
+
+fn spawn(shim: &Path, settings: &Settings, nonce: &str, run_dir: &Path) -> Result<Child, LaunchError> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let log = std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(run_dir.join("shim.log"))
+        .map_err(io("opening the runner's log"))?;
+    let mut process = Process::new(shim);
+    process
+        .arg("--runner-socket")
+        .arg(Role::Runner.socket(&settings.runtime_dir))
+        .args(["--run-nonce", nonce])
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(log)
+        // It outlives this process on purpose.
+        .kill_on_drop(false);
+    if let Some(filter) = std::env::var_os("GATEHOUSE_LOG") {
+        process.env("GATEHOUSE_LOG", filter);
+    }
+    process.spawn().map_err(io("starting the runner"))
+}
+
+/// A shim that ends while this executor lives leaves a zombie unless its parent asks.
+async fn reap(mut child: Child) {
+    if let Err(error) = child.wait().await {
+        tracing::warn!(%error, "a runner could not be waited for");
+    }
+}
+
+fn failure(error: &LaunchError) -> LaunchFailure {
+    let (code, what_to_do) = match error {
+        LaunchError::NoClaude => (
+            "claude_not_found",
+            "Install Claude Code 2.1.247 (npm install -g @anthropic-ai/claude-code@2.1.247) or set CLAUDE_BIN, then call native_session_continue.",
+        ),
+        LaunchError::NoShim => ("runner_not_found", "Install runner-shim and sandbox-launch beside executor-svc, then call native_session_continue."),
+        _ => ("launch_failed", "Call native_session_continue to try again; the executor's log has the details."),
+    };
+    let message = match error {
+        LaunchError::NoClaude => "No Claude Code was found at any of the places where it may be.".to_owned(),
+        LaunchError::NoShim => "The runner program is not installed beside the executor.".to_owned(),
+        // The causes name internal paths; those stay in the log.
+        LaunchError::Io { step, .. } => format!("The launch failed while {step}."),
+        _ => "The launch failed before Claude Code was started.".to_owned(),
+    };
+    LaunchFailure { code: code.to_owned(), message, what_to_do: what_to_do.to_owned() }
+}

@@ -1,0 +1,164 @@
+//! Processes: launching a run's shim, knowing whether it lives, ending it, and the lease reaper.
+//!
+//! The engine orders ([`Order`]); this room carries out and reports back as commands. A shim is known by its
+//! [`ProcessIdentity`], proven before any signal: a recycled pid is never hit. It survives this executor; the next one
+//! adopts it.
+
+mod adopt;
+mod folders;
+mod launch;
+mod reaper;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use gatehouse_proto::ids::{LinkHash, RunId, SessionId};
+use gatehouse_sandbox::process::{Gone, ProcessHandle, ProcessIdentity, Signal};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::engine::{Engine, Fault, Order};
+use crate::ledger::runs;
+use crate::session::{Command, Session};
+
+pub use folders::SessionFolders;
+pub use launch::claude_binary;
+
+/// How long a shim may take to end Claude Code and itself before it is killed.
+const ORDERLY_END: Duration = Duration::from_secs(6);
+
+/// The runner room. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Runners {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    engine: Engine,
+    held: Mutex<HashMap<RunId, Held>>,
+}
+
+#[derive(Debug, Clone)]
+struct Held {
+    process: Arc<ProcessHandle>,
+    /// What is told of its end if it is not told otherwise.
+    why: Arc<Mutex<String>>,
+}
+
+impl Runners {
+    /// A runner room for this engine.
+    #[must_use]
+    pub fn new(engine: Engine) -> Self {
+        Self { shared: Arc::new(Shared { engine, held: Mutex::default() }) }
+    }
+
+    /// Carries out orders until the engine is gone. Each in a task of its own: none waits for another.
+    pub async fn serve(self, mut orders: UnboundedReceiver<Order>) {
+        tokio::spawn(reaper::run(self.shared.engine.clone()));
+        while let Some(order) = orders.recv().await {
+            let this = self.clone();
+            tokio::spawn(async move {
+                match order {
+                    Order::Launch { session, run, epoch } => this.launch(session, run, epoch).await,
+                    Order::End { session, run } => this.end(session, run).await,
+                }
+            });
+        }
+    }
+
+    /// Takes note of which process serves a run, as the connection and the process table tell. Idempotent.
+    ///
+    /// # Errors
+    /// When the process is not one that was started with this link, or the ledger cannot be written.
+    pub async fn recognise(&self, session: &SessionId, run: &RunId, epoch: u32, link: &LinkHash, pid: u32) -> Result<(), Fault> {
+        if self.held(run).is_some() {
+            return Ok(());
+        }
+        let identity = gatehouse_sandbox::process::identity_of(pid).map(|identity| identity.with_nonce(nonce_of(link)));
+        match identity.and_then(|identity| ProcessHandle::adopt(&identity)) {
+            Ok(process) => self.hold(session, run, epoch, process).await,
+            Err(error) => {
+                tracing::warn!(%session, %error, "a runner's process could not be recognised");
+                Err(crate::session::Refusal::StaleRunner.into())
+            }
+        }
+    }
+
+    fn held(&self, run: &RunId) -> Option<Held> {
+        self.shared.held.lock().unwrap_or_else(PoisonError::into_inner).get(run).cloned()
+    }
+
+    /// Holds a process: its identity goes into the ledger, its end is watched for.
+    async fn hold(&self, session: &SessionId, run: &RunId, epoch: u32, process: ProcessHandle) -> Result<(), Fault> {
+        let identity = serde_json::to_string(process.identity()).unwrap_or_default();
+        let held = Held { process: Arc::new(process), why: Arc::new(Mutex::new("the runner's process ended".to_owned())) };
+        {
+            let mut all = self.shared.held.lock().unwrap_or_else(PoisonError::into_inner);
+            if all.contains_key(run) {
+                return Ok(());
+            }
+            all.insert(run.clone(), held.clone());
+        }
+        tokio::spawn(self.clone().watch(session.clone(), run.clone(), epoch, held));
+        let noted = run.clone();
+        Ok(self.shared.engine.note(move |tx| runs::set_identity(tx, &noted, &identity)).await?)
+    }
+
+    async fn watch(self, session: SessionId, run: RunId, epoch: u32, held: Held) {
+        held.process.wait_gone().await;
+        self.shared.held.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+        let why = held.why.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.report_gone(&session, run, epoch, why).await;
+    }
+
+    async fn report_gone(&self, session: &SessionId, run_id: RunId, epoch: u32, why: String) {
+        let reported = self.shared.engine.submit(session, None, move |_, _| Ok(Command::RunnerGone { run_id, epoch, why })).await;
+        if let Err(fault) = reported {
+            tracing::error!(%session, %fault, "the end of a runner could not be recorded");
+        }
+    }
+
+    /// Ends a run's process: asks, waits, kills. Whoever watches it reports the end.
+    async fn end(self, session: SessionId, run: RunId) {
+        let held = match self.held(&run) {
+            Some(held) => held.process,
+            None => match self.find(&run).await {
+                Ok(Some(process)) => Arc::new(process),
+                Ok(None) => return self.never_was(&session, run).await,
+                Err(gone) => {
+                    tracing::debug!(%session, %gone, "nothing to end");
+                    return self.never_was(&session, run).await;
+                }
+            },
+        };
+        let _ = held.signal(Signal::SIGTERM);
+        if tokio::time::timeout(ORDERLY_END, held.wait_gone()).await.is_err() {
+            tracing::warn!(%session, "a runner did not end in time and is killed");
+            let _ = held.signal(Signal::SIGKILL);
+        }
+    }
+
+    /// The process that the ledger names for a run, if it still is that one.
+    async fn find(&self, run: &RunId) -> Result<Option<ProcessHandle>, Gone> {
+        let wanted = run.clone();
+        let text = self.shared.engine.read(move |connection| runs::identity(connection, &wanted)).await.ok().flatten();
+        let identity: Option<ProcessIdentity> = text.and_then(|text| serde_json::from_str(&text).ok());
+        identity.map(|identity| ProcessHandle::adopt(&identity)).transpose()
+    }
+
+    /// A run whose process is not to be found has ended already, or never began.
+    async fn never_was(&self, session: &SessionId, run: RunId) {
+        let epoch = match self.shared.engine.load(session).await {
+            Ok(Session { ending: Some(ending), .. }) if ending.run_id == run => ending.epoch,
+            _ => return,
+        };
+        self.report_gone(session, run, epoch, "the runner's process ended".to_owned()).await;
+    }
+}
+
+/// The text that stands on a shim's command line, so that its pid can be proven. It follows from the link, and the
+/// link does not follow from it.
+fn nonce_of(link: &LinkHash) -> String {
+    link.as_str().chars().take(16).collect()
+}

@@ -1,0 +1,43 @@
+//! Ends sessions whose lease has run out.
+
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::engine::{Engine, Fault, parse};
+use crate::ledger::sessions;
+use crate::session::{Command, Session};
+
+/// The longest sleep. Sleeping is by the monotonic clock and leases are by the wall clock, so a jump of the latter is
+/// noticed within this time.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// Sleeps until the next lease may have run out, looks, and again.
+pub(super) async fn run(engine: Engine) {
+    loop {
+        let next = match look(&engine).await {
+            Ok(next) => next,
+            Err(fault) => {
+                tracing::error!(%fault, "leases could not be checked");
+                None
+            }
+        };
+        let until = next.map_or(LOOK_AGAIN, |at| at.since(engine.now()).max(Duration::from_millis(50)));
+        tokio::time::sleep(until.min(LOOK_AGAIN)).await;
+    }
+}
+
+/// Expires what has run out; gives the moment of the next that will.
+async fn look(engine: &Engine) -> Result<Option<Timestamp>, Fault> {
+    let sessions: Vec<Session> =
+        engine.read(|connection| sessions::live(connection)?.iter().map(|text| parse(text)).collect()).await?;
+    let now = engine.now();
+    let mut next = None;
+    for session in sessions {
+        if session.lease.expired(now) {
+            engine.submit(&session.id, None, |_, _| Ok(Command::CheckLease)).await?;
+        } else {
+            next = Some(next.map_or(session.lease.expires_at, |at: Timestamp| at.min(session.lease.expires_at)));
+        }
+    }
+    Ok(next)
+}
