@@ -1,0 +1,60 @@
+//! `gatehouse sessions`.
+
+use gatehouse_proto::v1::{ListSessionsRequest, SessionView};
+use serde_json::Value;
+
+use super::view::{ago, profile, session_json, status};
+use crate::cli::Sessions;
+use crate::failure::Failure;
+use crate::operator::Operator;
+use crate::screen::{Screen, clean};
+
+pub(super) async fn run(
+    mut operator: Operator,
+    options: &Sessions,
+    screen: &mut Screen,
+) -> Result<(), Failure> {
+    let sessions = list(&mut operator, !options.all).await?;
+    if options.json {
+        let all = sessions.iter().map(session_json).collect::<Vec<Value>>();
+        screen.line(Value::Array(all).to_string())?;
+        return Ok(());
+    }
+    if sessions.is_empty() {
+        screen.line(if options.all {
+            "No sessions."
+        } else {
+            "No live sessions; `--all` shows stopped ones."
+        })?;
+        return Ok(());
+    }
+    let rows: Vec<_> = sessions.iter().map(row).collect();
+    screen.table(&["SESSION", "STATUS", "PROFILE", "LAST CALL", "DIRECTORY", "LABEL"], &rows)?;
+    Ok(())
+}
+
+/// All pages.
+async fn list(operator: &mut Operator, live_only: bool) -> Result<Vec<SessionView>, Failure> {
+    let mut sessions = Vec::new();
+    let mut after = None;
+    loop {
+        let page =
+            operator.list_sessions(ListSessionsRequest { live_only, limit: 1000, after }).await?.into_inner();
+        sessions.extend(page.sessions);
+        after = page.next;
+        if after.is_none() {
+            return Ok(sessions);
+        }
+    }
+}
+
+fn row(session: &SessionView) -> Vec<String> {
+    vec![
+        session.native_session_id.clone(),
+        status(session.status()).to_owned(),
+        profile(session.capability_profile()).to_owned(),
+        ago(session.last_call_at_ms),
+        clean(&session.working_directory, 60),
+        clean(session.session_label.as_deref().unwrap_or("-"), 80),
+    ]
+}

@@ -1,0 +1,141 @@
+//! `gatehouse show`.
+
+use gatehouse_proto::v1::{ActionView, GetSessionRequest, ListActionsRequest, SessionStatus, SessionView};
+
+use super::view::{action_json, ago, attachment, moment, profile, session_json, status, turn_kind};
+use crate::cli::Show;
+use crate::failure::Failure;
+use crate::operator::Operator;
+use crate::screen::{Screen, Style, clean};
+
+pub(super) async fn run(mut operator: Operator, options: Show, screen: &mut Screen) -> Result<(), Failure> {
+    let id = options.session;
+    let found = operator.get_session(GetSessionRequest { native_session_id: id.clone() }).await?.into_inner();
+    let session = found.session.ok_or_else(|| Failure::failed("the executor answered without a session"))?;
+    let actions =
+        operator.list_actions(ListActionsRequest { native_session_id: id }).await?.into_inner().actions;
+    if options.json {
+        let mut all = session_json(&session);
+        all["actions"] = actions.iter().map(action_json).collect();
+        screen.line(all.to_string())?;
+        return Ok(());
+    }
+    show_session(&session, screen)?;
+    show_run(&session, screen)?;
+    show_turn(&session, screen)?;
+    show_endings(&session, screen)?;
+    show_actions(&actions, screen)?;
+    Ok(())
+}
+
+const fn style_of(status: SessionStatus) -> Style {
+    match status {
+        SessionStatus::WaitingForGpt | SessionStatus::Stopping | SessionStatus::LeaseExpired => {
+            Style::Attention
+        }
+        SessionStatus::Starting | SessionStatus::Running | SessionStatus::Idle => Style::Good,
+        SessionStatus::Failed | SessionStatus::RecoveryRequired => Style::Bad,
+        SessionStatus::Stopped | SessionStatus::Unspecified => Style::Dim,
+    }
+}
+
+fn show_session(session: &SessionView, screen: &mut Screen) -> std::io::Result<()> {
+    screen.heading(&session.native_session_id)?;
+    let mut facts = vec![
+        ("status", screen.paint(style_of(session.status()), status(session.status()))),
+        ("profile", profile(session.capability_profile()).to_owned()),
+        ("directory", clean(&session.working_directory, 200)),
+        ("created", format!("{} ({})", moment(session.created_at_ms), ago(session.created_at_ms))),
+        ("last call", ago(session.last_call_at_ms)),
+        ("Claude session", session.claude_session_id.clone()),
+    ];
+    if let Some(label) = &session.session_label {
+        facts.insert(0, ("label", clean(label, 80)));
+    }
+    screen.facts(&facts)
+}
+
+fn show_run(session: &SessionView, screen: &mut Screen) -> std::io::Result<()> {
+    let Some(run) = &session.current_run else { return Ok(()) };
+    screen.line("")?;
+    screen.heading(&format!("Run {}", run.ordinal))?;
+    screen.facts(&[
+        ("state", run.state.clone()),
+        ("process", attachment(run.attachment()).to_owned()),
+        ("started", ago(run.started_at_ms)),
+    ])
+}
+
+fn show_turn(session: &SessionView, screen: &mut Screen) -> std::io::Result<()> {
+    let Some(turn) = &session.pending_turn else { return Ok(()) };
+    screen.line("")?;
+    screen.heading(&format!("Pending turn {}", turn.ordinal))?;
+    let mut facts =
+        vec![("waits since", ago(turn.opened_at_ms)), ("kind", turn_kind(turn.kind()).to_owned())];
+    if let Some(prompt) = &turn.prompt {
+        facts.push(("prompt", clean(prompt, 160)));
+    }
+    facts.push(("tool results", turn.tool_results.len().to_string()));
+    screen.facts(&facts)
+}
+
+fn show_endings(session: &SessionView, screen: &mut Screen) -> std::io::Result<()> {
+    if let Some(last) = &session.last_result {
+        screen.line("")?;
+        screen.heading("Last result")?;
+        let outcome = if last.ok { "ok" } else { "not ok" };
+        screen.facts(&[
+            (
+                "outcome",
+                format!(
+                    "{outcome}, {} turns, {} actions, {}",
+                    last.turns,
+                    last.actions,
+                    ago(last.finished_at_ms)
+                ),
+            ),
+            ("text", clean(&last.text, 400)),
+        ])?;
+    }
+    if let Some(error) = &session.launch_error {
+        screen.line("")?;
+        screen.heading("Launch error")?;
+        screen.facts(&[
+            ("code", error.code.clone()),
+            ("message", clean(&error.message, 600)),
+            ("what to do", clean(&error.what_to_do, 400)),
+        ])?;
+    }
+    if let Some(end) = &session.terminal {
+        screen.line("")?;
+        screen.heading("Ended")?;
+        screen.facts(&[("reason", clean(&end.reason, 400)), ("at", moment(end.at_ms))])?;
+    }
+    Ok(())
+}
+
+fn show_actions(actions: &[ActionView], screen: &mut Screen) -> std::io::Result<()> {
+    if actions.is_empty() {
+        return Ok(());
+    }
+    screen.line("")?;
+    screen.heading("Actions")?;
+    let rows: Vec<_> = actions.iter().map(action_row).collect();
+    screen.table(&["CALL", "TOOL", "STATE", "RESULT", "INPUT"], &rows)
+}
+
+fn action_row(action: &ActionView) -> Vec<String> {
+    let result = match (action.ok, &action.code) {
+        (Some(true), _) => "ok",
+        (Some(false), Some(code)) => code,
+        (Some(false), None) => "not ok",
+        (None, _) => "-",
+    };
+    vec![
+        action.tool_call_id.clone(),
+        clean(&action.name, 40),
+        action.state.clone(),
+        result.to_owned(),
+        clean(&action.input_json, 100),
+    ]
+}

@@ -1,0 +1,94 @@
+//! `gatehouse up`.
+
+use std::io::Write;
+
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::chatgpt::Endpoint;
+use crate::cli::Up;
+use crate::failure::Failure;
+use crate::gateway::{Gateway, Hold, Logs, Options};
+use crate::screen::{Screen, Style};
+use crate::settings::{Binaries, Place};
+
+pub(super) async fn run(place: Place, options: Up, screen: &mut Screen) -> Result<(), Failure> {
+    // From here on the signals are ours; whichever comes first ends the gateway in order.
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+
+    let binaries = Binaries::beside_this()?;
+    let _hold = Hold::take(&binaries.runtime_dir(&place).await?)?;
+    let start = Options { place, listen: options.listen, environment: Vec::new(), logs: Logs::Shown };
+    let asked = async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hang_up.recv() => {}
+        }
+    };
+    tokio::pin!(asked);
+
+    let mut gateway = tokio::select! {
+        started = Gateway::start(&binaries, start) => started?,
+        // The children are killed with their handles; no session can exist yet.
+        () = &mut asked => return Ok(()),
+    };
+    if options.json {
+        screen.line(ready_line(&gateway))?;
+    } else {
+        ready_screen(&gateway, screen)?;
+    }
+    tokio::select! {
+        () = &mut asked => {}
+        () = gateway.watch(say) => {}
+    }
+    let stopped = gateway.shut_down().await;
+    if !options.json {
+        screen.line(format!("Gatehouse is down; running sessions stopped: {stopped}."))?;
+    }
+    Ok(())
+}
+
+fn say(text: &str) {
+    // Standard error may be closed; the gateway goes on all the same.
+    let _ = writeln!(std::io::stderr(), "gatehouse: {text}");
+}
+
+fn ready_line(gateway: &Gateway) -> String {
+    let settings = gateway.settings();
+    json!({
+        "endpoint": gateway.endpoint().url(),
+        "key_file": settings.front.key_file,
+        "state_dir": settings.state_dir,
+        "runtime_dir": settings.runtime_dir,
+    })
+    .to_string()
+}
+
+fn ready_screen(gateway: &Gateway, screen: &mut Screen) -> std::io::Result<()> {
+    let settings = gateway.settings();
+    let up = screen.paint(Style::Good, "Gatehouse is up.");
+    screen.line(up)?;
+    screen.line("")?;
+    let mut facts = vec![("MCP endpoint", gateway.endpoint().url())];
+    if let Endpoint::Tcp { .. } = gateway.endpoint() {
+        facts.push((
+            "key file",
+            format!("{} (send its content as X-Gatehouse-Key)", settings.front.key_file.display()),
+        ));
+    }
+    facts.push(("state", settings.state_dir.display().to_string()));
+    facts.push(("sockets", settings.runtime_dir.display().to_string()));
+    screen.facts(&facts)?;
+    screen.line("")?;
+    screen.heading("Next")?;
+    screen.line(
+        "  1. Point the tunnel client's main MCP channel at the endpoint, with the key as an extra header.",
+    )?;
+    screen.line("  2. Add the connector in ChatGPT; it will see six native_session_* tools.")?;
+    screen.line("  3. Look on: `gatehouse sessions`, `gatehouse show ID`, `gatehouse watch`.")?;
+    screen.line("")?;
+    screen.line("Ctrl-C, or `gatehouse down` elsewhere, ends the gateway and its sessions.")
+}

@@ -1,0 +1,91 @@
+//! Who supervises the gateway of a runtime directory: one process at a time, found without a pid file.
+//!
+//! The supervisor holds a POSIX record lock on a file in that directory for as long as it lives. The kernel names the
+//! holder of such a lock, so whoever wants to end it never signals a recycled process id.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use gatehouse_proto::socket::make_private_dir;
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+use nix::unistd::Pid;
+
+use crate::failure::Failure;
+
+/// The lock of the supervisor; given back when it is dropped or its process ends.
+#[derive(Debug)]
+pub struct Hold {
+    _file: File,
+}
+
+fn lock_file(runtime_dir: &Path) -> PathBuf {
+    runtime_dir.join("up.lock")
+}
+
+fn whole_file() -> libc::flock {
+    // Only the fields named here have a meaning; start and length 0 are the whole file.
+    libc::flock { l_type: write_lock(), l_whence: 0, l_start: 0, l_len: 0, l_pid: 0 }
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the constant is 1 or 3; its type differs between systems"
+)]
+const fn write_lock() -> libc::c_short {
+    libc::F_WRLCK as libc::c_short
+}
+
+impl Hold {
+    /// Becomes the supervisor of the gateway in `runtime_dir`, which is made if it is missing.
+    ///
+    /// # Errors
+    /// When another supervisor is at work there.
+    pub fn take(runtime_dir: &Path) -> Result<Self, Failure> {
+        make_private_dir(runtime_dir)?;
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .read(true)
+            .open(lock_file(runtime_dir))?;
+        match fcntl(&file, FcntlArg::F_SETLK(&whole_file())) {
+            Ok(_) => Ok(Self { _file: file }),
+            Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EACCES) => {
+                Err(Failure::failed("`gatehouse up` is at work there already")
+                    .hint("End it with `gatehouse down`, or choose another --runtime-dir and --state-dir."))
+            }
+            Err(error) => Err(io::Error::from(error).into()),
+        }
+    }
+}
+
+/// The process that supervises the gateway in `runtime_dir`, if one does.
+///
+/// # Errors
+/// When the lock cannot be looked at.
+pub fn holder(runtime_dir: &Path) -> io::Result<Option<Pid>> {
+    let file = match File::options().read(true).open(lock_file(runtime_dir)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut found = whole_file();
+    fcntl(&file, FcntlArg::F_GETLK(&mut found))?;
+    Ok((found.l_type == write_lock() && found.l_pid > 0).then(|| Pid::from_raw(found.l_pid)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_supervises_an_empty_directory_and_ones_own_lock_does_not_count() {
+        let top = tempfile::tempdir().unwrap();
+        assert_eq!(holder(top.path()).unwrap(), None);
+        let _hold = Hold::take(top.path()).unwrap();
+        // Record locks belong to the process: it never stands in its own way. The suites look from another process.
+        assert_eq!(holder(top.path()).unwrap(), None);
+    }
+}
