@@ -1,12 +1,12 @@
 //! Gatehouse's privileged daemon: it holds the ledger, the files and the launches.
 //!
 //! Rooms, ground floor first; a room imports only from floors below it:
-//! 1. [`clock`], [`config`]
-//! 2. [`ledger`], [`files`]
-//! 3. [`session`]: the pure session machine
-//! 4. [`tools`], [`engine`]: where a command meets the ledger; [`action`]: the one path every tool call takes
-//! 5. [`runner`]: processes
-//! 6. [`rpc`]: translation, one file per service
+//! 1. `clock`, `config`
+//! 2. `ledger`, `files`
+//! 3. `session`: the pure session machine
+//! 4. `tools`; `engine`: where a command meets the ledger; `action`: the one path every tool call takes
+//! 5. `runner`: processes
+//! 6. `rpc`: translation, one file per service
 //! 7. `main.rs`: wiring
 //!
 //! The daemon listens on three Unix sockets and never on TCP.

@@ -75,7 +75,8 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
 /// Human lines on a terminal, JSON for services.
 fn start_logging() {
     use std::io::IsTerminal;
-    let filter = tracing_subscriber::EnvFilter::try_from_env("GATEHOUSE_LOG").unwrap_or_else(|_| "info".into());
+    let filter =
+        tracing_subscriber::EnvFilter::try_from_env("GATEHOUSE_LOG").unwrap_or_else(|_| "info".into());
     let logging = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     if std::io::stderr().is_terminal() {
         logging.init();
@@ -97,17 +98,21 @@ fn harden() -> Result<(), Failure> {
 fn lock(settings: &Settings) -> Result<Flock<std::fs::File>, Failure> {
     use std::os::unix::fs::OpenOptionsExt;
     let path = settings.state_dir.join("executor.lock");
-    let file = std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+    let file =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
-        nix::errno::Errno::EAGAIN => {
-            format!("another executor works in {}; stop it first (gatehouse down)", settings.state_dir.display()).into()
-        }
+        nix::errno::Errno::EAGAIN => format!(
+            "another executor works in {}; stop it first (gatehouse down)",
+            settings.state_dir.display()
+        )
+        .into(),
         other => format!("{}: {other}", path.display()).into(),
     })
 }
 
 fn file_policy(settings: &Settings) -> Result<FilePolicy, Failure> {
-    let mut own_dirs = vec![settings.state_dir.clone(), settings.runtime_dir.clone(), settings.front.key_file.clone()];
+    let mut own_dirs =
+        vec![settings.state_dir.clone(), settings.runtime_dir.clone(), settings.front.key_file.clone()];
     own_dirs.extend(settings.config_file.clone());
     let config = FilePolicyConfig {
         homes: std::env::var_os("HOME").map(PathBuf::from).into_iter().collect(),
@@ -145,7 +150,8 @@ async fn serve(settings: Settings) -> Result<(), Failure> {
     let (over, end) = watch::channel(false);
     let services = Services { actions: Actions::new(engine.clone()), engine, runners, shutdown };
     let serving = tokio::spawn(async move { rpc::serve(services, &runtime_dir, end).await });
-    let (mut terminated, mut interrupted) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut terminated, mut interrupted) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::pin!(serving);
     tokio::select! {
         served = &mut serving => return Ok(served??),

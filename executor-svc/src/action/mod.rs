@@ -15,8 +15,8 @@ use gatehouse_proto::ids::{RunId, SessionId, ToolCallId};
 
 use crate::engine::{Engine, Entry, Fault};
 use crate::files::{Root, SessionFiles};
-use crate::ledger::actions::{self, ActionRow};
 use crate::ledger::LedgerError;
+use crate::ledger::actions::{self, ActionRow};
 use crate::session::{CallState, Command, Refusal, Session, State};
 use crate::tools::{self, Cancel, CheckedInput, Receipt, ReceiptBudget, ToolContext, ToolName};
 
@@ -85,7 +85,9 @@ impl Actions {
         let (id, session) = (call.id.clone(), call.session.clone());
         let found = self
             .engine
-            .read(move |connection| Ok((actions::load(connection, &id)?, crate::engine::load(connection, &session)?)))
+            .read(move |connection| {
+                Ok((actions::load(connection, &id)?, crate::engine::load(connection, &session)?))
+            })
             .await?;
         let (Some(row), Some(session)) = found else { return Err(Refusal::NotAuthorised.into()) };
         if row.session_id != call.session.as_str() || row.name != call.name {
@@ -102,7 +104,8 @@ impl Actions {
     async fn perform(&self, row: ActionRow, session: &Session, cancel: Cancel) -> Result<(), Fault> {
         let (this, session_id, files) = (self.clone(), session.id.clone(), self.files_of(session));
         let done = tokio::spawn(async move {
-            let id = ToolCallId::try_from(row.id.clone()).map_err(|e| LedgerError::damaged("action.id", e))?;
+            let id =
+                ToolCallId::try_from(row.id.clone()).map_err(|e| LedgerError::damaged("action.id", e))?;
             let result = this.perform_and_settle(&id, row, &session_id, files, cancel).await;
             this.engine.performing().finish(&id);
             result
@@ -122,11 +125,16 @@ impl Actions {
         let budget = ReceiptBudget::of_bytes(row.budget as usize);
         let context = ToolContext { files, cancel, deadline: Instant::now() + READ_TIME };
         let performed = id.clone();
-        let receipt: Receipt = tokio::task::spawn_blocking(move || tools::perform(&input, &context, budget, &performed))
-            .await
-            .map_err(|error| LedgerError::damaged("tool", error))?;
+        let receipt: Receipt =
+            tokio::task::spawn_blocking(move || tools::perform(&input, &context, budget, &performed))
+                .await
+                .map_err(|error| LedgerError::damaged("tool", error))?;
         let settled = id.clone();
-        match self.engine.submit(session, None, move |_, _| Ok(Command::Settle { id: settled, receipt })).await {
+        match self
+            .engine
+            .submit(session, None, move |_, _| Ok(Command::Settle { id: settled, receipt }))
+            .await
+        {
             // A stop or an expiry came first and left a receipt that says so.
             Ok(_) | Err(Fault::Refused(Refusal::NotAuthorised)) => Ok(()),
             Err(fault) => Err(fault),
@@ -142,7 +150,11 @@ impl Actions {
         }
         all.entry(session.id.clone())
             .or_insert_with(|| {
-                let root = Root { path: session.root.path.clone(), dev: session.root.device, ino: session.root.inode };
+                let root = Root {
+                    path: session.root.path.clone(),
+                    dev: session.root.device,
+                    ino: session.root.inode,
+                };
                 Arc::new(SessionFiles::new(root, self.engine.policy().clone()))
             })
             .clone()

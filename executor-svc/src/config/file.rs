@@ -114,7 +114,9 @@ pub(super) fn read(overrides: &Overrides) -> Result<(Option<PathBuf>, File), Con
     };
     match std::fs::read_to_string(&path) {
         Ok(text) => parse(&path, &text).map(|file| (Some(path), file)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !asked_for => Ok((None, File::default())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !asked_for => {
+            Ok((None, File::default()))
+        }
         Err(source) => Err(ConfigError::Io { path, source }),
     }
 }
@@ -130,7 +132,8 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<File, ConfigError> {
 }
 
 fn unknown_key(table: &toml::Table) -> Option<String> {
-    let is_known = |section: &str, name: &str| KEYS.iter().any(|key| key.section == section && key.name == name);
+    let is_known =
+        |section: &str, name: &str| KEYS.iter().any(|key| key.section == section && key.name == name);
     for (name, value) in table {
         match value {
             toml::Value::Table(section) if KEYS.iter().any(|key| key.section == name) => {

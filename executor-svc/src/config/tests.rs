@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use super::*;
 
 fn overrides(environment: &[(&str, &str)]) -> Overrides {
-    let environment: HashMap<OsString, OsString> = environment.iter().map(|(k, v)| (OsString::from(k), OsString::from(v))).collect();
+    let environment: HashMap<OsString, OsString> =
+        environment.iter().map(|(k, v)| (OsString::from(k), OsString::from(v))).collect();
     Overrides { environment, ..Overrides::default() }
 }
 
@@ -65,7 +66,12 @@ fn values_out_of_bounds_and_relative_paths_are_named() {
 fn a_configured_or_given_claude_is_the_only_candidate() {
     let settings = with_file("[claude]\nbinary = '/opt/claude'\n").unwrap();
     assert_eq!(settings.claude.candidates, [Path::new("/opt/claude")]);
-    let settings = Settings::load(&overrides(&[("HOME", "/nonexistent/u"), ("CLAUDE_BIN", "/x/claude"), ("PATH", "/bin")])).unwrap();
+    let settings = Settings::load(&overrides(&[
+        ("HOME", "/nonexistent/u"),
+        ("CLAUDE_BIN", "/x/claude"),
+        ("PATH", "/bin"),
+    ]))
+    .unwrap();
     assert_eq!(settings.claude.candidates, [Path::new("/x/claude")]);
 }
 
@@ -73,16 +79,28 @@ fn a_configured_or_given_claude_is_the_only_candidate() {
 fn every_key_is_documented() {
     let docs = include_str!("../../../docs/configuration.md");
     for key in KEYS {
-        assert!(docs.contains(&format!("| `{}` |", key.path())), "docs/configuration.md lacks {}", key.path());
+        assert!(
+            docs.contains(&format!("| `{}` |", key.path())),
+            "docs/configuration.md lacks {}",
+            key.path()
+        );
     }
     let example = include_str!("../../../docs/config.example.toml");
     for key in KEYS {
-        assert!(example.contains(&format!("# {} =", key.name)), "docs/config.example.toml lacks {}", key.path());
+        assert!(
+            example.contains(&format!("# {} =", key.name)),
+            "docs/config.example.toml lacks {}",
+            key.path()
+        );
     }
     file::parse(Path::new("example"), &uncommented(example)).unwrap();
 }
 
 /// The example with every key switched on.
 fn uncommented(example: &str) -> String {
-    example.lines().map(|line| line.strip_prefix("# ").filter(|l| l.contains(" = ")).unwrap_or(line)).collect::<Vec<_>>().join("\n")
+    example
+        .lines()
+        .map(|line| line.strip_prefix("# ").filter(|l| l.contains(" = ")).unwrap_or(line))
+        .collect::<Vec<_>>()
+        .join("\n")
 }

@@ -246,7 +246,11 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::create`].
-    pub async fn replayed_start(&self, key: RequestKey, content_hash: String) -> Result<Option<Outcome>, Fault> {
+    pub async fn replayed_start(
+        &self,
+        key: RequestKey,
+        content_hash: String,
+    ) -> Result<Option<Outcome>, Fault> {
         let found = self.read(move |connection| {
             let claim = once::claim(connection, START_SCOPE, &key, &content_hash)?;
             let Claim::Replay(row) = &claim else { return Ok((claim, None)) };
@@ -273,7 +277,8 @@ impl Engine {
             let step = match claim {
                 Claim::Conflict => return Err(refused(Refusal::IdempotencyConflict)),
                 Claim::Replay(row) => {
-                    let session = load(tx, &row.session_id)?.ok_or(WriteError::Refused(Fault::UnknownSession))?;
+                    let session =
+                        load(tx, &row.session_id)?.ok_or(WriteError::Refused(Fault::UnknownSession))?;
                     let outcome = replay_of_start(session, &row).map_err(WriteError::Refused)?;
                     return Ok((outcome, Box::new(|| ())));
                 }
@@ -333,7 +338,12 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::load`].
-    pub async fn wait_until(&self, id: &SessionId, wait: Duration, enough: impl Fn(&Session) -> bool) -> Result<Session, Fault> {
+    pub async fn wait_until(
+        &self,
+        id: &SessionId,
+        wait: Duration,
+        enough: impl Fn(&Session) -> bool,
+    ) -> Result<Session, Fault> {
         let mut changes = self.watch(id);
         let deadline = tokio::time::Instant::now() + wait;
         loop {
@@ -348,7 +358,10 @@ impl Engine {
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub async fn note(&self, change: impl FnOnce(&Connection) -> Result<(), LedgerError> + Send + 'static) -> Result<(), LedgerError> {
+    pub async fn note(
+        &self,
+        change: impl FnOnce(&Connection) -> Result<(), LedgerError> + Send + 'static,
+    ) -> Result<(), LedgerError> {
         let noted = self.shared.ledger.writer.write::<(), (), _>(move |tx| {
             change(tx)?;
             Ok(((), Box::new(|| ())))
@@ -359,7 +372,13 @@ impl Engine {
         }
     }
 
-    fn commit(&self, tx: &Connection, before: Option<&Session>, step: Step, once: Option<&Once>) -> Committed {
+    fn commit(
+        &self,
+        tx: &Connection,
+        before: Option<&Session>,
+        step: Step,
+        once: Option<&Once>,
+    ) -> Committed {
         let Step { session, effects, answer } = step;
         if before != Some(&session) {
             record::save(tx, &session)?;
@@ -379,9 +398,15 @@ impl Engine {
         for effect in effects {
             match effect {
                 Effect::Launch { run_id, epoch } => {
-                    self.order(Order::Launch { session: session.id.clone(), run: run_id.clone(), epoch: *epoch });
+                    self.order(Order::Launch {
+                        session: session.id.clone(),
+                        run: run_id.clone(),
+                        epoch: *epoch,
+                    });
                 }
-                Effect::EndRunner { run_id, .. } => self.order(Order::End { session: session.id.clone(), run: run_id.clone() }),
+                Effect::EndRunner { run_id, .. } => {
+                    self.order(Order::End { session: session.id.clone(), run: run_id.clone() })
+                }
                 Effect::ActionCancelled { id, .. } => self.shared.performing.cancel(id),
                 _ => {}
             }

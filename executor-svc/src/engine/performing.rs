@@ -42,7 +42,12 @@ impl Performing {
             return Entry::InFlight(running.over.subscribe());
         }
         let cancel = Cancel::default();
-        let running = InFlight { session: session.clone(), started_at: now, cancel: cancel.clone(), over: watch::Sender::new(()) };
+        let running = InFlight {
+            session: session.clone(),
+            started_at: now,
+            cancel: cancel.clone(),
+            over: watch::Sender::new(()),
+        };
         actions.insert(id.clone(), running);
         Entry::Begun(cancel)
     }
@@ -63,6 +68,10 @@ impl Performing {
     #[must_use]
     pub fn of(&self, session: &SessionId) -> Vec<(ToolCallId, Timestamp)> {
         let actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
-        actions.iter().filter(|(_, a)| a.session == *session).map(|(id, a)| (id.clone(), a.started_at)).collect()
+        actions
+            .iter()
+            .filter(|(_, a)| a.session == *session)
+            .map(|(id, a)| (id.clone(), a.started_at))
+            .collect()
     }
 }

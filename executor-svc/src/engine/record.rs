@@ -10,7 +10,8 @@ use crate::tools;
 
 /// Writes the session's value.
 pub(super) fn save(tx: &Connection, session: &Session) -> Result<(), LedgerError> {
-    let state = serde_json::to_string(session).map_err(|error| LedgerError::damaged("session.state", error))?;
+    let state =
+        serde_json::to_string(session).map_err(|error| LedgerError::damaged("session.state", error))?;
     sessions::save(
         tx,
         &sessions::SessionRow {
@@ -24,7 +25,12 @@ pub(super) fn save(tx: &Connection, session: &Session) -> Result<(), LedgerError
 }
 
 /// Writes what a step brought about; gives the journal's last place if it grew.
-pub(super) fn effects(tx: &Connection, session: &Session, effects: &[Effect], now: Timestamp) -> Result<Option<u64>, LedgerError> {
+pub(super) fn effects(
+    tx: &Connection,
+    session: &Session,
+    effects: &[Effect],
+    now: Timestamp,
+) -> Result<Option<u64>, LedgerError> {
     let mut head = None;
     for effect in effects {
         let body = record(tx, session, effect, now)?;
@@ -38,9 +44,18 @@ pub(super) fn effects(tx: &Connection, session: &Session, effects: &[Effect], no
 /// Writes one effect's rows and gives the journal entry's body: ids and hashes, no content.
 fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -> Result<Value, LedgerError> {
     Ok(match effect {
-        Effect::SessionCreated => json!({ "profile": session.profile, "claude_session_id": session.claude_session_id }),
+        Effect::SessionCreated => {
+            json!({ "profile": session.profile, "claude_session_id": session.claude_session_id })
+        }
         Effect::RunOpened { run_id, prompt, ordinal, epoch } => {
-            let run = runs::NewRun { id: run_id, session: &session.id, ordinal: *ordinal, epoch: *epoch, prompt, at: now };
+            let run = runs::NewRun {
+                id: run_id,
+                session: &session.id,
+                ordinal: *ordinal,
+                epoch: *epoch,
+                prompt,
+                at: now,
+            };
             runs::insert(tx, &run)?;
             json!({ "run_id": run_id, "ordinal": ordinal, "prompt_sha256": gatehouse_proto::digest::sha256_hex(prompt.as_bytes()) })
         }
@@ -73,20 +88,30 @@ fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -
         }
         Effect::ActionSettled { id, receipt } => record_receipt(tx, id, receipt, now)?,
         Effect::ActionCancelled { id, name, why } => {
-            let tool = tools::ToolName::parse(name).ok_or_else(|| LedgerError::damaged("action.name", name))?;
+            let tool =
+                tools::ToolName::parse(name).ok_or_else(|| LedgerError::damaged("action.name", name))?;
             let receipt = tools::cancelled_receipt(id, tool, why, tools::ReceiptBudget::MIN);
             record_receipt(tx, id, &receipt, now)?
         }
         Effect::ActionUncertain { id } => json!({ "tool_call_id": id }),
-        Effect::StopRequested => json!({ "request_id": session.stop.as_ref().map(|stop| stop.request_id.as_str()) }),
+        Effect::StopRequested => {
+            json!({ "request_id": session.stop.as_ref().map(|stop| stop.request_id.as_str()) })
+        }
         Effect::LeaseRotated | Effect::LeaseRanOut | Effect::Stopped => json!({}),
         Effect::Attached => json!({ "enforced_by": session.enforced_by }),
         Effect::Launch { .. } | Effect::EndRunner { .. } => Value::Null,
     })
 }
 
-fn record_reply(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -> Result<Value, LedgerError> {
-    let Effect::ReplyCommitted { turn_id, run_id, reply_id, text, calls, budget } = effect else { return Ok(Value::Null) };
+fn record_reply(
+    tx: &Connection,
+    session: &Session,
+    effect: &Effect,
+    now: Timestamp,
+) -> Result<Value, LedgerError> {
+    let Effect::ReplyCommitted { turn_id, run_id, reply_id, text, calls, budget } = effect else {
+        return Ok(Value::Null);
+    };
     turns::answer(tx, turn_id, reply_id, text, now)?;
     for (position, call) in calls.iter().enumerate() {
         let action = actions::NewAction {
@@ -104,8 +129,10 @@ fn record_reply(tx: &Connection, session: &Session, effect: &Effect, now: Timest
         };
         actions::insert(tx, &action)?;
     }
-    let calls: Vec<_> =
-        calls.iter().map(|c| json!({ "tool_call_id": c.id, "name": c.name, "input_sha256": c.input_sha256 })).collect();
+    let calls: Vec<_> = calls
+        .iter()
+        .map(|c| json!({ "tool_call_id": c.id, "name": c.name, "input_sha256": c.input_sha256 }))
+        .collect();
     Ok(json!({
         "turn_id": turn_id,
         "reply_id": reply_id,

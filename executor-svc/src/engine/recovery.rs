@@ -45,8 +45,10 @@ impl RecoverySecret {
     pub fn load(state_dir: &Path) -> Result<Self, SecretError> {
         let text = private_file(&state_dir.join("recovery.secret"))?;
         let mut bytes = [0; 32];
-        hex::decode_to_slice(text.trim(), &mut bytes)
-            .map_err(|error| SecretError { path: state_dir.join("recovery.secret"), why: error.to_string() })?;
+        hex::decode_to_slice(text.trim(), &mut bytes).map_err(|error| SecretError {
+            path: state_dir.join("recovery.secret"),
+            why: error.to_string(),
+        })?;
         Ok(Self(bytes))
     }
 
@@ -113,7 +115,9 @@ impl Tries {
     #[must_use]
     pub fn locked(&self, session: &SessionId, now: Timestamp) -> bool {
         let wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
-        wrong.get(session).is_some_and(|times| times.iter().filter(|at| now.since(**at) < WINDOW).count() >= TRIES)
+        wrong
+            .get(session)
+            .is_some_and(|times| times.iter().filter(|at| now.since(**at) < WINDOW).count() >= TRIES)
     }
 
     /// Notes one more.

@@ -63,7 +63,8 @@ pub fn insert(tx: &Connection, action: &NewAction<'_>) -> Result<(), LedgerError
 /// # Errors
 /// When the ledger cannot be written.
 pub fn prepare(tx: &Connection, id: &ToolCallId) -> Result<(), LedgerError> {
-    tx.prepare_cached("UPDATE action SET state = 'prepared' WHERE id = ?1 AND state = 'authorised'")?.execute([id.as_str()])?;
+    tx.prepare_cached("UPDATE action SET state = 'prepared' WHERE id = ?1 AND state = 'authorised'")?
+        .execute([id.as_str()])?;
     Ok(())
 }
 
@@ -173,8 +174,8 @@ pub fn load(connection: &Connection, id: &ToolCallId) -> Result<Option<ActionRow
 /// # Errors
 /// When the ledger cannot be read.
 pub fn of_turn(connection: &Connection, turn: &TurnId) -> Result<Vec<ActionRow>, LedgerError> {
-    let mut statement =
-        connection.prepare_cached(&format!("SELECT {COLUMNS} FROM action WHERE turn_id = ?1 ORDER BY position"))?;
+    let mut statement = connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM action WHERE turn_id = ?1 ORDER BY position"))?;
     let rows = statement.query_map([turn.as_str()], row)?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

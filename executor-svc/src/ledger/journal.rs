@@ -33,11 +33,32 @@ type Hash = [u8; 32];
 ///
 /// # Errors
 /// When the ledger cannot be written.
-pub fn append(tx: &Connection, at: Timestamp, session: &SessionId, kind: &str, body: &serde_json::Value) -> Result<u64, LedgerError> {
+pub fn append(
+    tx: &Connection,
+    at: Timestamp,
+    session: &SessionId,
+    kind: &str,
+    body: &serde_json::Value,
+) -> Result<u64, LedgerError> {
     let (last, previous) = head(tx)?;
-    let entry = Entry { seq: last + 1, at, session_id: session.to_string(), kind: kind.to_owned(), body: body.to_string() };
-    tx.prepare_cached("INSERT INTO journal (seq, at, session_id, kind, body, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
-        .execute(params![entry.seq, at.millis(), entry.session_id, kind, entry.body, chain(&previous, &entry)])?;
+    let entry = Entry {
+        seq: last + 1,
+        at,
+        session_id: session.to_string(),
+        kind: kind.to_owned(),
+        body: body.to_string(),
+    };
+    tx.prepare_cached(
+        "INSERT INTO journal (seq, at, session_id, kind, body, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?
+    .execute(params![
+        entry.seq,
+        at.millis(),
+        entry.session_id,
+        kind,
+        entry.body,
+        chain(&previous, &entry)
+    ])?;
     Ok(entry.seq)
 }
 
@@ -75,15 +96,30 @@ fn chain(previous: &Hash, entry: &Entry) -> Hash {
 ///
 /// # Errors
 /// When the ledger cannot be read.
-pub fn entries(connection: &Connection, from: u64, session: Option<&str>, limit: u32) -> Result<Vec<Entry>, LedgerError> {
+pub fn entries(
+    connection: &Connection,
+    from: u64,
+    session: Option<&str>,
+    limit: u32,
+) -> Result<Vec<Entry>, LedgerError> {
     let sql = match session {
-        Some(_) => "SELECT seq, at, session_id, kind, body FROM journal WHERE seq >= ?1 AND session_id = ?3 ORDER BY seq LIMIT ?2",
-        None => "SELECT seq, at, session_id, kind, body FROM journal WHERE seq >= ?1 AND ?3 IS NULL ORDER BY seq LIMIT ?2",
+        Some(_) => {
+            "SELECT seq, at, session_id, kind, body FROM journal WHERE seq >= ?1 AND session_id = ?3 ORDER BY seq LIMIT ?2"
+        }
+        None => {
+            "SELECT seq, at, session_id, kind, body FROM journal WHERE seq >= ?1 AND ?3 IS NULL ORDER BY seq LIMIT ?2"
+        }
     };
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map(params![from, limit, session], |row| {
         let at: u64 = row.get(1)?;
-        Ok(Entry { seq: row.get(0)?, at: Timestamp::from_millis(at), session_id: row.get(2)?, kind: row.get(3)?, body: row.get(4)? })
+        Ok(Entry {
+            seq: row.get(0)?,
+            at: Timestamp::from_millis(at),
+            session_id: row.get(2)?,
+            kind: row.get(3)?,
+            body: row.get(4)?,
+        })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
@@ -102,7 +138,8 @@ pub enum Verdict {
 /// # Errors
 /// When the ledger cannot be read.
 pub fn verify(connection: &Connection) -> Result<Verdict, LedgerError> {
-    let mut statement = connection.prepare("SELECT seq, at, session_id, kind, body, hash FROM journal ORDER BY seq")?;
+    let mut statement =
+        connection.prepare("SELECT seq, at, session_id, kind, body, hash FROM journal ORDER BY seq")?;
     let mut rows = statement.query([])?;
     let mut previous: Hash = [0; 32];
     let mut expected = 1;
@@ -136,7 +173,8 @@ mod tests {
         let connection = super::super::open::connect(&dir.path().join("ledger.db")).unwrap();
         let session = SessionId::mint();
         for i in 0..n {
-            append(&connection, Timestamp::from_millis(i), &session, "test.entry", &json!({ "i": i })).unwrap();
+            append(&connection, Timestamp::from_millis(i), &session, "test.entry", &json!({ "i": i }))
+                .unwrap();
         }
         (connection, dir)
     }
@@ -158,7 +196,11 @@ mod tests {
         ] {
             let (connection, _dir) = filled(5);
             assert!(connection.execute(sabotage, []).is_err(), "the triggers refuse it");
-            connection.execute_batch("DROP TRIGGER journal_is_append_only_update; DROP TRIGGER journal_is_append_only_delete").unwrap();
+            connection
+                .execute_batch(
+                    "DROP TRIGGER journal_is_append_only_update; DROP TRIGGER journal_is_append_only_delete",
+                )
+                .unwrap();
             connection.execute(sabotage, []).unwrap();
             assert_eq!(verify(&connection).unwrap(), Verdict::Broken(place), "{sabotage}");
         }

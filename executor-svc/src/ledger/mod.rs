@@ -36,7 +36,9 @@ pub enum LedgerError {
         why: String,
     },
     /// The file was written by a newer Gatehouse.
-    #[error("ledger: {path} has schema version {found}, this executor knows up to {known}; use the newer executor")]
+    #[error(
+        "ledger: {path} has schema version {found}, this executor knows up to {known}; use the newer executor"
+    )]
     Newer {
         /// The ledger file.
         path: std::path::PathBuf,

@@ -30,7 +30,12 @@ pub enum Claim {
 ///
 /// # Errors
 /// When the ledger cannot be read.
-pub fn claim(tx: &Connection, scope: &str, key: &RequestKey, content_hash: &str) -> Result<Claim, LedgerError> {
+pub fn claim(
+    tx: &Connection,
+    scope: &str,
+    key: &RequestKey,
+    content_hash: &str,
+) -> Result<Claim, LedgerError> {
     let found = tx
         .prepare_cached("SELECT content_hash, session_id, lease_id FROM once WHERE scope = ?1 AND key = ?2")?
         .query_row(params![scope, key.as_str()], |row| {
@@ -41,8 +46,12 @@ pub fn claim(tx: &Connection, scope: &str, key: &RequestKey, content_hash: &str)
         None => Ok(Claim::Fresh),
         Some((hash, ..)) if hash != content_hash => Ok(Claim::Conflict),
         Some((_, session, lease)) => Ok(Claim::Replay(OnceRow {
-            session_id: SessionId::try_from(session).map_err(|e| LedgerError::damaged("once.session_id", e))?,
-            lease_id: lease.map(LeaseId::try_from).transpose().map_err(|e| LedgerError::damaged("once.lease_id", e))?,
+            session_id: SessionId::try_from(session)
+                .map_err(|e| LedgerError::damaged("once.session_id", e))?,
+            lease_id: lease
+                .map(LeaseId::try_from)
+                .transpose()
+                .map_err(|e| LedgerError::damaged("once.lease_id", e))?,
         })),
     }
 }
@@ -51,8 +60,22 @@ pub fn claim(tx: &Connection, scope: &str, key: &RequestKey, content_hash: &str)
 ///
 /// # Errors
 /// When it is used already, or the ledger cannot be written.
-pub fn record(tx: &Connection, scope: &str, key: &RequestKey, content_hash: &str, row: &OnceRow) -> Result<(), LedgerError> {
-    tx.prepare_cached("INSERT INTO once (scope, key, content_hash, session_id, lease_id) VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute(params![scope, key.as_str(), content_hash, row.session_id.as_str(), row.lease_id.as_ref().map(LeaseId::as_str)])?;
+pub fn record(
+    tx: &Connection,
+    scope: &str,
+    key: &RequestKey,
+    content_hash: &str,
+    row: &OnceRow,
+) -> Result<(), LedgerError> {
+    tx.prepare_cached(
+        "INSERT INTO once (scope, key, content_hash, session_id, lease_id) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute(params![
+        scope,
+        key.as_str(),
+        content_hash,
+        row.session_id.as_str(),
+        row.lease_id.as_ref().map(LeaseId::as_str)
+    ])?;
     Ok(())
 }

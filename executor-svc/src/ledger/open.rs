@@ -12,7 +12,8 @@ use super::{LedgerError, Readers, Writer};
 const MIGRATIONS: &[&str] = &[include_str!("../../migrations/0001_walking_gateway.sql")];
 
 /// The newest schema version.
-pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
+pub const SCHEMA_VERSION: u32 = 1;
+const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
 
 /// An opened ledger: the way in and the way out.
 #[derive(Debug, Clone)]

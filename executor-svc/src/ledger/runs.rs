@@ -38,7 +38,8 @@ pub fn insert(tx: &Connection, run: &NewRun<'_>) -> Result<(), LedgerError> {
 /// # Errors
 /// When the ledger cannot be written.
 pub fn close(tx: &Connection, id: &RunId, at: Timestamp) -> Result<(), LedgerError> {
-    tx.prepare_cached("UPDATE run SET ended_at = ?2 WHERE id = ?1 AND ended_at IS NULL")?.execute(params![id.as_str(), at.millis()])?;
+    tx.prepare_cached("UPDATE run SET ended_at = ?2 WHERE id = ?1 AND ended_at IS NULL")?
+        .execute(params![id.as_str(), at.millis()])?;
     Ok(())
 }
 
@@ -47,7 +48,8 @@ pub fn close(tx: &Connection, id: &RunId, at: Timestamp) -> Result<(), LedgerErr
 /// # Errors
 /// When the ledger cannot be written.
 pub fn set_link(tx: &Connection, id: &RunId, link: &LinkHash) -> Result<(), LedgerError> {
-    tx.prepare_cached("UPDATE run SET link_hash = ?2, identity = NULL WHERE id = ?1")?.execute(params![id.as_str(), link.as_str()])?;
+    tx.prepare_cached("UPDATE run SET link_hash = ?2, identity = NULL WHERE id = ?1")?
+        .execute(params![id.as_str(), link.as_str()])?;
     Ok(())
 }
 
@@ -56,7 +58,8 @@ pub fn set_link(tx: &Connection, id: &RunId, link: &LinkHash) -> Result<(), Ledg
 /// # Errors
 /// When the ledger cannot be written.
 pub fn set_identity(tx: &Connection, id: &RunId, identity: &str) -> Result<(), LedgerError> {
-    tx.prepare_cached("UPDATE run SET identity = ?2 WHERE id = ?1")?.execute(params![id.as_str(), identity])?;
+    tx.prepare_cached("UPDATE run SET identity = ?2 WHERE id = ?1")?
+        .execute(params![id.as_str(), identity])?;
     Ok(())
 }
 
@@ -65,8 +68,10 @@ pub fn set_identity(tx: &Connection, id: &RunId, identity: &str) -> Result<(), L
 /// # Errors
 /// When the ledger cannot be read.
 pub fn identity(connection: &Connection, id: &RunId) -> Result<Option<String>, LedgerError> {
-    let found: Option<Option<String>> =
-        connection.prepare_cached("SELECT identity FROM run WHERE id = ?1")?.query_row([id.as_str()], |row| row.get(0)).optional()?;
+    let found: Option<Option<String>> = connection
+        .prepare_cached("SELECT identity FROM run WHERE id = ?1")?
+        .query_row([id.as_str()], |row| row.get(0))
+        .optional()?;
     Ok(found.flatten())
 }
 
@@ -87,14 +92,20 @@ pub fn has_link(connection: &Connection, id: &RunId) -> Result<bool, LedgerError
 /// # Errors
 /// When the ledger cannot be read.
 pub fn prompt(connection: &Connection, id: &RunId) -> Result<Option<String>, LedgerError> {
-    Ok(connection.prepare_cached("SELECT prompt FROM run WHERE id = ?1")?.query_row([id.as_str()], |row| row.get(0)).optional()?)
+    Ok(connection
+        .prepare_cached("SELECT prompt FROM run WHERE id = ?1")?
+        .query_row([id.as_str()], |row| row.get(0))
+        .optional()?)
 }
 
 /// The session, run and launch that a link token names.
 ///
 /// # Errors
 /// When the ledger cannot be read.
-pub fn by_link(connection: &Connection, link: &LinkHash) -> Result<Option<(SessionId, RunId, u32)>, LedgerError> {
+pub fn by_link(
+    connection: &Connection,
+    link: &LinkHash,
+) -> Result<Option<(SessionId, RunId, u32)>, LedgerError> {
     let found: Option<(String, String, u32)> = connection
         .prepare_cached("SELECT session_id, id, epoch FROM run WHERE link_hash = ?1")?
         .query_row([link.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))

@@ -39,7 +39,10 @@ pub fn save(tx: &Connection, row: &SessionRow) -> Result<(), LedgerError> {
 /// # Errors
 /// When the ledger cannot be read.
 pub fn load(connection: &Connection, id: &SessionId) -> Result<Option<String>, LedgerError> {
-    Ok(connection.prepare_cached("SELECT state FROM session WHERE id = ?1")?.query_row([id.as_str()], |row| row.get(0)).optional()?)
+    Ok(connection
+        .prepare_cached("SELECT state FROM session WHERE id = ?1")?
+        .query_row([id.as_str()], |row| row.get(0))
+        .optional()?)
 }
 
 /// How many sessions are neither stopped nor expired.
@@ -57,7 +60,11 @@ pub fn count_live(connection: &Connection) -> Result<u32, LedgerError> {
 /// # Errors
 /// When the ledger cannot be read.
 pub fn live(connection: &Connection) -> Result<Vec<String>, LedgerError> {
-    texts(connection, "SELECT state FROM session WHERE status NOT IN ('stopped', 'lease_expired') ORDER BY id", [])
+    texts(
+        connection,
+        "SELECT state FROM session WHERE status NOT IN ('stopped', 'lease_expired') ORDER BY id",
+        [],
+    )
 }
 
 /// The values of sessions that have expired; few, since they are looked at only for processes that are still ending.
@@ -76,7 +83,12 @@ pub fn expired_with_a_process(connection: &Connection) -> Result<Vec<String>, Le
 ///
 /// # Errors
 /// When the ledger cannot be read.
-pub fn list(connection: &Connection, live_only: bool, after: Option<&str>, limit: u32) -> Result<Vec<String>, LedgerError> {
+pub fn list(
+    connection: &Connection,
+    live_only: bool,
+    after: Option<&str>,
+    limit: u32,
+) -> Result<Vec<String>, LedgerError> {
     texts(
         connection,
         "SELECT state FROM session
@@ -87,7 +99,11 @@ pub fn list(connection: &Connection, live_only: bool, after: Option<&str>, limit
     )
 }
 
-fn texts(connection: &Connection, sql: &str, params: impl rusqlite::Params) -> Result<Vec<String>, LedgerError> {
+fn texts(
+    connection: &Connection,
+    sql: &str,
+    params: impl rusqlite::Params,
+) -> Result<Vec<String>, LedgerError> {
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map(params, |row| row.get(0))?;
     Ok(rows.collect::<Result<_, _>>()?)

@@ -54,8 +54,10 @@ pub fn insert(tx: &Connection, turn: &NewTurn<'_>) -> Result<(), LedgerError> {
 /// # Errors
 /// When the ledger cannot be written.
 pub fn abandon(tx: &Connection, id: &TurnId, why: &str) -> Result<(), LedgerError> {
-    tx.prepare_cached("UPDATE turn SET state = 'abandoned', closed_why = ?2 WHERE id = ?1 AND state = 'pending'")?
-        .execute(params![id.as_str(), why])?;
+    tx.prepare_cached(
+        "UPDATE turn SET state = 'abandoned', closed_why = ?2 WHERE id = ?1 AND state = 'pending'",
+    )?
+    .execute(params![id.as_str(), why])?;
     Ok(())
 }
 
@@ -63,10 +65,17 @@ pub fn abandon(tx: &Connection, id: &TurnId, why: &str) -> Result<(), LedgerErro
 ///
 /// # Errors
 /// When it has one, or the ledger cannot be written.
-pub fn answer(tx: &Connection, id: &TurnId, reply_id: &RequestKey, text: &str, at: Timestamp) -> Result<(), LedgerError> {
+pub fn answer(
+    tx: &Connection,
+    id: &TurnId,
+    reply_id: &RequestKey,
+    text: &str,
+    at: Timestamp,
+) -> Result<(), LedgerError> {
     tx.prepare_cached("INSERT INTO reply (turn_id, reply_id, text, committed_at) VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![id.as_str(), reply_id.as_str(), text, at.millis()])?;
-    tx.prepare_cached("UPDATE turn SET state = 'answered' WHERE id = ?1 AND state = 'pending'")?.execute([id.as_str()])?;
+    tx.prepare_cached("UPDATE turn SET state = 'answered' WHERE id = ?1 AND state = 'pending'")?
+        .execute([id.as_str()])?;
     Ok(())
 }
 

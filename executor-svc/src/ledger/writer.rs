@@ -93,7 +93,8 @@ impl Writer {
 
 fn serve(connection: &Connection, queue: &Receiver<Change>) {
     while let Ok(first) = queue.recv() {
-        let group = std::iter::once(first).chain(std::iter::from_fn(|| queue.try_recv().ok())).take(GROUP_LIMIT);
+        let group =
+            std::iter::once(first).chain(std::iter::from_fn(|| queue.try_recv().ok())).take(GROUP_LIMIT);
         let (delivers, outcome) = commit_group(connection, group);
         let failure = outcome.err().map(|error| error.to_string());
         if let Some(why) = &failure {
@@ -106,7 +107,10 @@ fn serve(connection: &Connection, queue: &Receiver<Change>) {
     }
 }
 
-fn commit_group(connection: &Connection, group: impl Iterator<Item = Change>) -> (Vec<Deliver>, rusqlite::Result<()>) {
+fn commit_group(
+    connection: &Connection,
+    group: impl Iterator<Item = Change>,
+) -> (Vec<Deliver>, rusqlite::Result<()>) {
     let mut delivers = Vec::new();
     let mut outcome = connection.execute_batch("BEGIN IMMEDIATE");
     if outcome.is_ok() {
@@ -160,12 +164,18 @@ mod tests {
     #[tokio::test]
     async fn a_refused_change_is_undone_alone_and_its_neighbours_stay() {
         let (writer, dir) = writer();
-        let results = tokio::join!(insert(&writer, 1, false), insert(&writer, 2, true), insert(&writer, 3, false));
+        let results =
+            tokio::join!(insert(&writer, 1, false), insert(&writer, 2, true), insert(&writer, 3, false));
         assert!(results.0.is_ok() && results.2.is_ok());
         assert!(matches!(results.1, Err(WriteError::Refused("no"))));
         let reader = Connection::open(dir.path().join("t.db")).unwrap();
-        let kept: Vec<i64> =
-            reader.prepare("SELECT n FROM t").unwrap().query_map([], |r| r.get(0)).unwrap().map(Result::unwrap).collect();
+        let kept: Vec<i64> = reader
+            .prepare("SELECT n FROM t")
+            .unwrap()
+            .query_map([], |r| r.get(0))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
         assert_eq!(kept, [1, 3]);
     }
 

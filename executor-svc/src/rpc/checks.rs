@@ -27,11 +27,13 @@ pub(super) fn session_id(text: String) -> Result<SessionId, Spoken> {
 }
 
 pub(super) fn lease_id(text: String) -> Result<LeaseId, Spoken> {
-    LeaseId::try_from(text).map_err(|_| super::refusals::spoken(Fault::Refused(crate::session::Refusal::LeaseMismatch)))
+    LeaseId::try_from(text)
+        .map_err(|_| super::refusals::spoken(Fault::Refused(crate::session::Refusal::LeaseMismatch)))
 }
 
 pub(super) fn turn_id(text: String) -> Result<TurnId, Spoken> {
-    TurnId::try_from(text).map_err(|_| super::refusals::spoken(Fault::Refused(crate::session::Refusal::TurnMismatch)))
+    TurnId::try_from(text)
+        .map_err(|_| super::refusals::spoken(Fault::Refused(crate::session::Refusal::TurnMismatch)))
 }
 
 pub(super) fn key(field: &str, text: String) -> Result<RequestKey, Spoken> {
@@ -40,7 +42,10 @@ pub(super) fn key(field: &str, text: String) -> Result<RequestKey, Spoken> {
 
 pub(super) fn start_key(text: String) -> Result<RequestKey, Spoken> {
     if text.len() < START_KEY_BYTES {
-        return Err(invalid("idempotency_key", format_args!("must have at least {START_KEY_BYTES} characters, for example a UUID")));
+        return Err(invalid(
+            "idempotency_key",
+            format_args!("must have at least {START_KEY_BYTES} characters, for example a UUID"),
+        ));
     }
     key("idempotency_key", text)
 }
@@ -49,7 +54,9 @@ pub(super) fn prompt(text: String) -> Result<String, Spoken> {
     match text.len() {
         0 => Err(invalid("prompt", "must not be empty")),
         1..=PROMPT_BYTES => Ok(text),
-        bytes => Err(invalid("prompt", format_args!("has {bytes} bytes; at most {PROMPT_BYTES} are allowed"))),
+        bytes => {
+            Err(invalid("prompt", format_args!("has {bytes} bytes; at most {PROMPT_BYTES} are allowed")))
+        }
     }
 }
 
@@ -58,7 +65,9 @@ pub(super) fn label(text: Option<String>) -> Result<Option<String>, Spoken> {
         Some(label) if label.chars().count() > LABEL_CHARS => {
             Err(invalid("session_label", format_args!("has more than {LABEL_CHARS} characters")))
         }
-        Some(label) if label.chars().any(char::is_control) => Err(invalid("session_label", "has control characters")),
+        Some(label) if label.chars().any(char::is_control) => {
+            Err(invalid("session_label", "has control characters"))
+        }
         _ => Ok(text),
     }
 }
@@ -74,7 +83,9 @@ pub(super) fn reason(text: Option<String>) -> Result<String, Spoken> {
 /// How long to wait: what was asked for or the default, and never longer than the configuration allows.
 pub(super) fn wait(asked: Option<u32>, default: Duration, longest: Duration) -> Result<Duration, Spoken> {
     match asked {
-        Some(seconds) if seconds > WAIT_SECONDS => Err(invalid("wait_seconds", format_args!("must be between 0 and {WAIT_SECONDS}"))),
+        Some(seconds) if seconds > WAIT_SECONDS => {
+            Err(invalid("wait_seconds", format_args!("must be between 0 and {WAIT_SECONDS}")))
+        }
         Some(seconds) => Ok(Duration::from_secs(u64::from(seconds)).min(longest)),
         None => Ok(default.min(longest)),
     }

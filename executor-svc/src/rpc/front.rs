@@ -11,11 +11,12 @@ use tonic::{Request, Response, Status as Wire};
 
 use super::refusals::spoken;
 use super::{checks, reply, view};
-use crate::engine::{Engine, START_SCOPE, Fault, Once, Outcome, RecoverySecret, token_matches};
+use crate::engine::{Engine, Fault, Once, Outcome, RecoverySecret, START_SCOPE, token_matches};
 use crate::files::{Root, canonical_root};
 use crate::ledger::turns;
 use crate::session::{
-    Command, NewSession, Profile, Refusal, RootBinding, RootStanding, Session, Status, TokenStanding, TurnStanding,
+    Command, NewSession, Profile, Refusal, RootBinding, RootStanding, Session, Status, TokenStanding,
+    TurnStanding,
 };
 
 /// How long a start or continue waits for the first turn, unless asked otherwise.
@@ -101,7 +102,10 @@ impl FrontService {
     async fn root(&self, path: String, profile: Profile) -> Result<Root, Spoken> {
         checks::directory(&path)?;
         let policy = self.engine.policy().clone();
-        let resolved = tokio::task::spawn_blocking(move || canonical_root(std::path::Path::new(&path), profile, &policy)).await;
+        let resolved = tokio::task::spawn_blocking(move || {
+            canonical_root(std::path::Path::new(&path), profile, &policy)
+        })
+        .await;
         resolved.map_err(checks::unusable)?.map_err(checks::unusable)
     }
 
@@ -111,7 +115,9 @@ impl FrontService {
         let bound = session.root;
         let found = self.root(bound.path.to_string_lossy().into_owned(), session.profile).await;
         Ok(match found {
-            Ok(root) if (root.dev, root.ino, &root.path) == (bound.device, bound.inode, &bound.path) => RootStanding::Same,
+            Ok(root) if (root.dev, root.ino, &root.path) == (bound.device, bound.inode, &bound.path) => {
+                RootStanding::Same
+            }
             Ok(_) => RootStanding::Changed("another directory has its place".to_owned()),
             Err(refusal) => RootStanding::Changed(refusal.message),
         })
@@ -121,12 +127,15 @@ impl FrontService {
         let wait = self.wait(ask.wait_seconds, START_WAIT)?;
         let key = checks::start_key(ask.idempotency_key.clone())?;
         let content_hash = start_hash(&ask);
-        let (prompt, label) = (checks::prompt(ask.prompt.clone())?, checks::label(ask.session_label.clone())?);
+        let (prompt, label) =
+            (checks::prompt(ask.prompt.clone())?, checks::label(ask.session_label.clone())?);
         let profile = checks::profile(ask.capability_profile())?;
         let subagents = checks::subagents(ask.subagent_policy())?;
         checks::skills(&ask.skill_contexts)?;
         // A repeat is answered also if the directory is gone meanwhile.
-        if let Some(outcome) = self.engine.replayed_start(key.clone(), content_hash.clone()).await.map_err(spoken)? {
+        if let Some(outcome) =
+            self.engine.replayed_start(key.clone(), content_hash.clone()).await.map_err(spoken)?
+        {
             return Ok((outcome, wait));
         }
         let root = self.root(ask.working_directory, profile).await?;
@@ -184,8 +193,15 @@ impl FrontService {
         let root = self.root_standing(&id).await?;
         let lease_id = LeaseId::mint();
         // The token is not part of the content: a wrong one must not use the key up, and a right one is always the same.
-        let once = Once { scope: format!("recover {id}"), key, content_hash: "recover".to_owned(), mints: Some(lease_id.clone()) };
-        let submitted = self.engine.submit(&id, Some(once), move |_, claim| Ok(Command::Recover { token, claim, lease_id, root }));
+        let once = Once {
+            scope: format!("recover {id}"),
+            key,
+            content_hash: "recover".to_owned(),
+            mints: Some(lease_id.clone()),
+        };
+        let submitted = self
+            .engine
+            .submit(&id, Some(once), move |_, claim| Ok(Command::Recover { token, claim, lease_id, root }));
         submitted.await.map_err(spoken)
     }
 
@@ -195,10 +211,16 @@ impl FrontService {
         let key = checks::key("idempotency_key", ask.idempotency_key)?;
         let prompt = checks::prompt(ask.prompt)?;
         let root = self.root_standing(&id).await?;
-        let once = Once { scope: format!("continue {id}"), key, content_hash: digest(&json!({ "prompt": prompt })), mints: None };
+        let once = Once {
+            scope: format!("continue {id}"),
+            key,
+            content_hash: digest(&json!({ "prompt": prompt })),
+            mints: None,
+        };
         let run_id = RunId::mint();
-        let submitted =
-            self.engine.submit(&id, Some(once), move |_, claim| Ok(Command::Continue { lease, claim, run_id, prompt, root }));
+        let submitted = self.engine.submit(&id, Some(once), move |_, claim| {
+            Ok(Command::Continue { lease, claim, run_id, prompt, root })
+        });
         submitted.await.map_err(spoken)
     }
 
@@ -209,14 +231,17 @@ impl FrontService {
         let reason = checks::reason(ask.reason)?;
         let content_hash = digest(&json!({ "reason": reason }));
         let once = Once { scope: format!("stop {id}"), key: request_id.clone(), content_hash, mints: None };
-        let submitted = self.engine.submit(&id, Some(once), move |_, claim| Ok(Command::Stop { lease, claim, request_id, reason }));
+        let submitted = self
+            .engine
+            .submit(&id, Some(once), move |_, claim| Ok(Command::Stop { lease, claim, request_id, reason }));
         submitted.await.map_err(spoken)
     }
 }
 
 /// Everything that makes a start what it is; how long it waits is not part of it.
 fn start_hash(ask: &v1::StartRequest) -> String {
-    let skills: Vec<_> = ask.skill_contexts.iter().map(|s| json!({ "skill_id": s.skill_id, "content": s.content })).collect();
+    let skills: Vec<_> =
+        ask.skill_contexts.iter().map(|s| json!({ "skill_id": s.skill_id, "content": s.content })).collect();
     digest(&json!({
         "prompt": ask.prompt,
         "working_directory": ask.working_directory,
@@ -292,7 +317,10 @@ impl Front for FrontService {
     }
 
     async fn ready(&self, _: Request<v1::ReadyRequest>) -> Result<Response<v1::ReadyReply>, Wire> {
-        self.engine.read(|connection| crate::ledger::sessions::count_live(connection)).await.map_err(|error| spoken(Fault::from(error)))?;
+        self.engine
+            .read(crate::ledger::sessions::count_live)
+            .await
+            .map_err(|error| spoken(Fault::from(error)))?;
         Ok(Response::new(v1::ReadyReply {}))
     }
 }

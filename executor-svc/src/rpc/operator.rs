@@ -43,24 +43,43 @@ impl OperatorService {
 
     async fn view(&self, session: Session) -> Result<v1::SessionView, Wire> {
         let (in_flight, now) = (self.engine.performing().of(&session.id), self.engine.now());
-        self.engine.read(move |connection| view::session_view(connection, &session, &in_flight, now)).await.map_err(ledger)
+        self.engine
+            .read(move |connection| view::session_view(connection, &session, &in_flight, now))
+            .await
+            .map_err(ledger)
     }
 
     /// Stops a session in the operator's name; one that is stopped already is as it should be.
-    async fn stop(&self, id: &gatehouse_proto::ids::SessionId, request_id: RequestKey, reason: String) -> Result<Session, Fault> {
+    async fn stop(
+        &self,
+        id: &gatehouse_proto::ids::SessionId,
+        request_id: RequestKey,
+        reason: String,
+    ) -> Result<Session, Fault> {
         let content_hash = gatehouse_proto::digest::digest(&serde_json::json!({ "reason": reason }));
         let once = Once { scope: format!("stop {id}"), key: request_id.clone(), content_hash, mints: None };
-        let command = move |_: &rusqlite::Connection, claim| Ok(Command::Stop { lease: None, claim, request_id, reason });
+        let command = move |_: &rusqlite::Connection, claim| {
+            Ok(Command::Stop { lease: None, claim, request_id, reason })
+        };
         match self.engine.submit(id, Some(once), command).await {
-            Ok(_) | Err(Fault::Refused(crate::session::Refusal::SessionStopped | crate::session::Refusal::SessionBusy(_))) => {
-                self.engine.wait_until(id, std::time::Duration::from_secs(10), |s| s.state.status() == Status::Stopped).await
+            Ok(_)
+            | Err(Fault::Refused(
+                crate::session::Refusal::SessionStopped | crate::session::Refusal::SessionBusy(_),
+            )) => {
+                self.engine
+                    .wait_until(id, std::time::Duration::from_secs(10), |s| {
+                        s.state.status() == Status::Stopped
+                    })
+                    .await
             }
             Err(fault) => Err(fault),
         }
     }
 
     async fn live(&self) -> Result<Vec<Session>, LedgerError> {
-        self.engine.read(|connection| sessions::live(connection)?.iter().map(|text| parse(text)).collect()).await
+        self.engine
+            .read(|connection| sessions::live(connection)?.iter().map(|text| parse(text)).collect())
+            .await
     }
 }
 
@@ -83,7 +102,12 @@ fn action_view(row: ActionRow) -> v1::ActionView {
 }
 
 /// Sends entries from `next` on, for as long as somebody listens.
-async fn follow(engine: Engine, mut next: u64, session: Option<String>, out: mpsc::Sender<Result<v1::Event, Wire>>) {
+async fn follow(
+    engine: Engine,
+    mut next: u64,
+    session: Option<String>,
+    out: mpsc::Sender<Result<v1::Event, Wire>>,
+) {
     let mut head = engine.journal_head();
     loop {
         head.mark_unchanged();
@@ -139,7 +163,10 @@ impl Operator for OperatorService {
         }))
     }
 
-    async fn list_sessions(&self, request: Request<v1::ListSessionsRequest>) -> Result<Response<v1::ListSessionsReply>, Wire> {
+    async fn list_sessions(
+        &self,
+        request: Request<v1::ListSessionsRequest>,
+    ) -> Result<Response<v1::ListSessionsReply>, Wire> {
         let ask = request.into_inner();
         let limit = match ask.limit {
             0 => 200,
@@ -155,11 +182,16 @@ impl Operator for OperatorService {
             texts.iter().map(view).collect::<Result<Vec<_>, _>>()
         });
         let sessions = listed.await.map_err(ledger)?;
-        let next = (sessions.len() == limit as usize).then(|| sessions.last().map(|s| s.native_session_id.clone())).flatten();
+        let next = (sessions.len() == limit as usize)
+            .then(|| sessions.last().map(|s| s.native_session_id.clone()))
+            .flatten();
         Ok(Response::new(v1::ListSessionsReply { sessions, next }))
     }
 
-    async fn get_session(&self, request: Request<v1::GetSessionRequest>) -> Result<Response<v1::GetSessionReply>, Wire> {
+    async fn get_session(
+        &self,
+        request: Request<v1::GetSessionRequest>,
+    ) -> Result<Response<v1::GetSessionReply>, Wire> {
         let id = checks::session_id(request.into_inner().native_session_id)?;
         let session = self.engine.load(&id).await.map_err(spoken)?;
         Ok(Response::new(v1::GetSessionReply { session: Some(self.view(session).await?) }))
@@ -167,7 +199,10 @@ impl Operator for OperatorService {
 
     type WatchEventsStream = Pin<Box<dyn Stream<Item = Result<v1::Event, Wire>> + Send>>;
 
-    async fn watch_events(&self, request: Request<v1::WatchEventsRequest>) -> Result<Response<Self::WatchEventsStream>, Wire> {
+    async fn watch_events(
+        &self,
+        request: Request<v1::WatchEventsRequest>,
+    ) -> Result<Response<Self::WatchEventsStream>, Wire> {
         let ask = request.into_inner();
         let next = match ask.from_seq {
             Some(seq) => seq.max(1),
@@ -178,21 +213,31 @@ impl Operator for OperatorService {
         Ok(Response::new(Box::pin(ReceiverStream::new(events))))
     }
 
-    async fn list_actions(&self, request: Request<v1::ListActionsRequest>) -> Result<Response<v1::ListActionsReply>, Wire> {
+    async fn list_actions(
+        &self,
+        request: Request<v1::ListActionsRequest>,
+    ) -> Result<Response<v1::ListActionsReply>, Wire> {
         let id = checks::session_id(request.into_inner().native_session_id)?;
         self.engine.load(&id).await.map_err(spoken)?;
-        let rows = self.engine.read(move |connection| actions::of_session(connection, &id)).await.map_err(ledger)?;
+        let rows =
+            self.engine.read(move |connection| actions::of_session(connection, &id)).await.map_err(ledger)?;
         Ok(Response::new(v1::ListActionsReply { actions: rows.into_iter().map(action_view).collect() }))
     }
 
-    async fn get_action(&self, request: Request<v1::GetActionRequest>) -> Result<Response<v1::ActionView>, Wire> {
+    async fn get_action(
+        &self,
+        request: Request<v1::GetActionRequest>,
+    ) -> Result<Response<v1::ActionView>, Wire> {
         let unknown = || Wire::not_found("no action has this id");
         let id = ToolCallId::try_from(request.into_inner().tool_call_id).map_err(|_| unknown())?;
         let row = self.engine.read(move |connection| actions::load(connection, &id)).await.map_err(ledger)?;
         Ok(Response::new(action_view(row.ok_or_else(unknown)?)))
     }
 
-    async fn stop_session(&self, request: Request<v1::StopSessionRequest>) -> Result<Response<v1::GetSessionReply>, Wire> {
+    async fn stop_session(
+        &self,
+        request: Request<v1::StopSessionRequest>,
+    ) -> Result<Response<v1::GetSessionReply>, Wire> {
         let ask = request.into_inner();
         let id = checks::session_id(ask.native_session_id)?;
         let request_id = checks::key("request_id", ask.request_id)?;
@@ -201,7 +246,10 @@ impl Operator for OperatorService {
         Ok(Response::new(v1::GetSessionReply { session: Some(self.view(session).await?) }))
     }
 
-    async fn verify_ledger(&self, _: Request<v1::VerifyLedgerRequest>) -> Result<Response<v1::VerifyLedgerReply>, Wire> {
+    async fn verify_ledger(
+        &self,
+        _: Request<v1::VerifyLedgerRequest>,
+    ) -> Result<Response<v1::VerifyLedgerReply>, Wire> {
         let reply = match self.engine.read(journal::verify).await.map_err(ledger)? {
             journal::Verdict::Whole(entries) => v1::VerifyLedgerReply {
                 ok: true,
@@ -213,16 +261,23 @@ impl Operator for OperatorService {
                 ok: false,
                 entries: seq - 1,
                 broken_at_seq: Some(seq),
-                message: format!("Entry {seq} is missing or is not what was written; the {} before it are whole.", seq - 1),
+                message: format!(
+                    "Entry {seq} is missing or is not what was written; the {} before it are whole.",
+                    seq - 1
+                ),
             },
         };
         Ok(Response::new(reply))
     }
 
-    async fn shutdown(&self, request: Request<v1::ShutdownRequest>) -> Result<Response<v1::ShutdownReply>, Wire> {
+    async fn shutdown(
+        &self,
+        request: Request<v1::ShutdownRequest>,
+    ) -> Result<Response<v1::ShutdownReply>, Wire> {
         let mut stopped_runners = 0;
         if request.into_inner().stop_runners {
-            let running: Vec<_> = self.live().await.map_err(ledger)?.into_iter().filter(|s| s.state.run().is_some()).collect();
+            let running: Vec<_> =
+                self.live().await.map_err(ledger)?.into_iter().filter(|s| s.state.run().is_some()).collect();
             for session in running {
                 self.end_run(&session).await?;
                 stopped_runners += 1;
@@ -237,10 +292,16 @@ impl Operator for OperatorService {
 impl OperatorService {
     /// Ends a session's run and keeps the session: it can be continued when the gateway is back.
     async fn end_run(&self, session: &Session) -> Result<(), Spoken> {
-        let Some((run_id, epoch)) = session.state.run().map(|run| (run.id.clone(), run.epoch)) else { return Ok(()) };
+        let Some((run_id, epoch)) = session.state.run().map(|run| (run.id.clone(), run.epoch)) else {
+            return Ok(());
+        };
         let command = Command::Interrupt { run_id, epoch, why: "the gateway was shut down".to_owned() };
         self.engine.submit(&session.id, None, move |_, _| Ok(command)).await.map_err(spoken)?;
-        let ended = self.engine.wait_until(&session.id, std::time::Duration::from_secs(10), |s| s.ending.is_none()).await.map_err(spoken)?;
+        let ended = self
+            .engine
+            .wait_until(&session.id, std::time::Duration::from_secs(10), |s| s.ending.is_none())
+            .await
+            .map_err(spoken)?;
         if ended.ending.is_some() {
             return Err(invalid("stop_runners", "a runner did not end in time"));
         }

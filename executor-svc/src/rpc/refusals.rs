@@ -9,7 +9,12 @@ use crate::session::{Refusal, ReplyFault, Status};
 
 /// A field that does not fit.
 pub(super) fn invalid(field: &str, why: impl std::fmt::Display) -> Spoken {
-    Spoken::new(ErrorCode::InvalidArgument, format!("{field}: {why}."), format!("Correct `{field}` and call again.")).with("field", field)
+    Spoken::new(
+        ErrorCode::InvalidArgument,
+        format!("{field}: {why}."),
+        format!("Correct `{field}` and call again."),
+    )
+    .with("field", field)
 }
 
 /// What the caller is told of a fault.
@@ -59,7 +64,11 @@ fn refused(refusal: Refusal) -> Spoken {
             "Use a new id for a new call; repeat an old call only with exactly the same content.",
         ),
         Refusal::SessionBusy(status) => busy(status),
-        Refusal::SessionStopped => Spoken::new(C::SessionStopped, "The session is stopped for good.", "Call native_session_start to begin a new one."),
+        Refusal::SessionStopped => Spoken::new(
+            C::SessionStopped,
+            "The session is stopped for good.",
+            "Call native_session_start to begin a new one.",
+        ),
         Refusal::TurnMismatch => Spoken::new(
             C::TurnMismatch,
             "This turn is not the session's pending one.",
@@ -79,7 +88,9 @@ fn refused(refusal: Refusal) -> Spoken {
         Refusal::RecoveryDenied { locked } => denied(locked),
         Refusal::RecoveryBlocked(action) => Spoken::new(
             C::RecoveryBlocked,
-            format!("Nobody can tell whether action {action} changed its file, so the session waits for a person."),
+            format!(
+                "Nobody can tell whether action {action} changed its file, so the session waits for a person."
+            ),
             "The person at the machine decides with `gatehouse resolve`; then call native_session_recover.",
         )
         .with("tool_call_id", action.as_str()),
@@ -88,7 +99,11 @@ fn refused(refusal: Refusal) -> Spoken {
             format!("The session's working directory is not the directory it was made for: {found}."),
             "Put the directory back, or start a new session.",
         ),
-        Refusal::NotAuthorised => Spoken::new(C::ToolNotAllowed, "No such call is authorised.", "Call only what the latest reply authorised."),
+        Refusal::NotAuthorised => Spoken::new(
+            C::ToolNotAllowed,
+            "No such call is authorised.",
+            "Call only what the latest reply authorised.",
+        ),
     }
 }
 
@@ -125,6 +140,10 @@ fn reply_fault(fault: ReplyFault) -> Spoken {
     if fault.calls.is_empty() {
         return refusal;
     }
-    let calls: Vec<_> = fault.calls.iter().map(|(index, name, why)| json!({ "index": index, "name": name, "problem": why })).collect();
+    let calls: Vec<_> = fault
+        .calls
+        .iter()
+        .map(|(index, name, why)| json!({ "index": index, "name": name, "problem": why }))
+        .collect();
     refusal.with("calls", calls)
 }

@@ -19,7 +19,8 @@ pub(super) fn content_hash(turn: &str, text: &str, calls: &[ToolCall]) -> String
         .iter()
         .map(|call| {
             // A text that is no JSON is its own content; it is refused later.
-            let input = serde_json::from_str(&call.input_json).unwrap_or_else(|_| Value::String(call.input_json.clone()));
+            let input = serde_json::from_str(&call.input_json)
+                .unwrap_or_else(|_| Value::String(call.input_json.clone()));
             json!({ "name": call.name, "input": input, "id": call.client_id })
         })
         .collect();
@@ -45,10 +46,19 @@ pub(super) fn check(profile: Profile, text: &str, calls: &[ToolCall]) -> Result<
 
 fn bounds(text: &str, calls: &[ToolCall]) -> Result<(), Refusal> {
     let fault = |code, message: String, what_to_do: &str| {
-        Err(Refusal::Reply(ReplyFault { code, message, what_to_do: what_to_do.to_owned(), calls: Vec::new() }))
+        Err(Refusal::Reply(ReplyFault {
+            code,
+            message,
+            what_to_do: what_to_do.to_owned(),
+            calls: Vec::new(),
+        }))
     };
     if text.trim().is_empty() && calls.is_empty() {
-        return fault(ErrorCode::InvalidArgument, "A reply needs text or at least one tool call.".to_owned(), "Give `text` or `tool_calls`.");
+        return fault(
+            ErrorCode::InvalidArgument,
+            "A reply needs text or at least one tool call.".to_owned(),
+            "Give `text` or `tool_calls`.",
+        );
     }
     if calls.len() > REPLY_CALLS {
         let message = format!("The reply has {} tool calls; at most {REPLY_CALLS} are allowed.", calls.len());
@@ -56,7 +66,8 @@ fn bounds(text: &str, calls: &[ToolCall]) -> Result<(), Refusal> {
     }
     let bytes = text.len() + calls.iter().map(|call| call.name.len() + call.input_json.len()).sum::<usize>();
     if bytes > REPLY_BYTES {
-        let message = format!("Text and calls together have {bytes} bytes; at most {REPLY_BYTES} are allowed.");
+        let message =
+            format!("Text and calls together have {bytes} bytes; at most {REPLY_BYTES} are allowed.");
         return fault(ErrorCode::ReplyTooLarge, message, "Split the work over several turns.");
     }
     Ok(())
@@ -95,7 +106,8 @@ fn unknown_tool(name: &str) -> String {
 }
 
 fn refuse(code: ErrorCode, calls: Vec<(usize, String, String)>) -> Refusal {
-    let list: Vec<_> = calls.iter().map(|(index, name, why)| format!("call {index} ({name}): {why}")).collect();
+    let list: Vec<_> =
+        calls.iter().map(|(index, name, why)| format!("call {index} ({name}): {why}")).collect();
     let message = format!("Nothing of this reply was taken. {}.", list.join("; "));
     let what_to_do = "Correct every call that is named and send the whole reply again; the turn and the reply_id are still free.";
     Refusal::Reply(ReplyFault { code, message, what_to_do: what_to_do.to_owned(), calls })
@@ -130,7 +142,11 @@ mod tests {
 
     #[test]
     fn every_call_at_fault_is_named() {
-        let calls = [call("Read", json!({ "file_path": "/x" })), call("Bash", json!({})), call("mcp__gatehouse__Read", json!({}))];
+        let calls = [
+            call("Read", json!({ "file_path": "/x" })),
+            call("Bash", json!({})),
+            call("mcp__gatehouse__Read", json!({})),
+        ];
         let Err(Refusal::Reply(fault)) = check(Profile::ReadOnly, "", &calls) else { panic!("accepted") };
         assert_eq!(fault.code, ErrorCode::ToolNotAllowed);
         assert_eq!(fault.calls.iter().map(|c| c.0).collect::<Vec<_>>(), [1, 2]);
@@ -140,16 +156,29 @@ mod tests {
     #[test]
     fn blank_oversized_and_overlong_replies_are_refused() {
         assert_eq!(code(check(Profile::ReadOnly, " \n", &[])), ErrorCode::InvalidArgument);
-        assert_eq!(code(check(Profile::ReadOnly, &"x".repeat(REPLY_BYTES + 1), &[])), ErrorCode::ReplyTooLarge);
+        assert_eq!(
+            code(check(Profile::ReadOnly, &"x".repeat(REPLY_BYTES + 1), &[])),
+            ErrorCode::ReplyTooLarge
+        );
         let many = vec![call("Read", json!({ "file_path": "/x" })); 17];
         assert_eq!(code(check(Profile::ReadOnly, "", &many)), ErrorCode::InvalidArgument);
-        assert_eq!(code(check(Profile::ReadOnly, "", &[call("Read", json!({ "path": 1 }))])), ErrorCode::ToolInputInvalid);
+        assert_eq!(
+            code(check(Profile::ReadOnly, "", &[call("Read", json!({ "path": 1 }))])),
+            ErrorCode::ToolInputInvalid
+        );
     }
 
     #[test]
     fn the_content_hash_sees_every_part_and_not_the_order_of_keys() {
         let one = content_hash("t", "x", &[call("Read", json!({ "a": 1, "b": 2 }))]);
-        assert_eq!(one, content_hash("t", "x", &[ToolCall { input_json: "{\"b\":2,\"a\":1}".into(), ..call("Read", json!({})) }]));
+        assert_eq!(
+            one,
+            content_hash(
+                "t",
+                "x",
+                &[ToolCall { input_json: "{\"b\":2,\"a\":1}".into(), ..call("Read", json!({})) }]
+            )
+        );
         assert_ne!(one, content_hash("t", "y", &[call("Read", json!({ "a": 1, "b": 2 }))]));
         assert_ne!(one, content_hash("u", "x", &[call("Read", json!({ "a": 1, "b": 2 }))]));
     }

@@ -50,11 +50,19 @@ impl RunnerService {
 
     async fn link<T>(&self, request: &Request<T>) -> Result<Link, Wire> {
         let unknown = || Wire::permission_denied("no run has this link token");
-        let text = request.metadata().get(LINK_METADATA).and_then(|value| value.to_str().ok()).ok_or_else(unknown)?;
+        let text = request
+            .metadata()
+            .get(LINK_METADATA)
+            .and_then(|value| value.to_str().ok())
+            .ok_or_else(unknown)?;
         let token: LinkToken = text.parse().map_err(|_| unknown())?;
         let hash = token.hash();
         let wanted = hash.clone();
-        let found = self.engine.read(move |connection| runs::by_link(connection, &wanted)).await.map_err(|e| spoken(e.into()))?;
+        let found = self
+            .engine
+            .read(move |connection| runs::by_link(connection, &wanted))
+            .await
+            .map_err(|e| spoken(e.into()))?;
         let (session, run, epoch) = found.ok_or_else(unknown)?;
         Ok(Link { session, run, epoch, hash })
     }
@@ -63,7 +71,11 @@ impl RunnerService {
         let settings = self.engine.settings();
         let run = session.state.run().ok_or_else(|| spoken(Refusal::StaleRunner.into()))?;
         let wanted = link.run.clone();
-        let prompt = self.engine.read(move |connection| runs::prompt(connection, &wanted)).await.map_err(|e| spoken(e.into()))?;
+        let prompt = self
+            .engine
+            .read(move |connection| runs::prompt(connection, &wanted))
+            .await
+            .map_err(|e| spoken(e.into()))?;
         let folders = SessionFolders::of(&settings.state_dir, &session.id);
         let path = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
         Ok(v1::RunPlan {
@@ -72,7 +84,11 @@ impl RunnerService {
             resume: folders.has_history(&session.claude_session_id),
             stdin_text: stdin_text(run.ordinal, &prompt.unwrap_or_default()),
             claude_binary: claude_binary(settings).map(path).unwrap_or_default(),
-            expected_version: if settings.claude.any_version { String::new() } else { VERIFIED_CLAUDE.to_owned() },
+            expected_version: if settings.claude.any_version {
+                String::new()
+            } else {
+                VERIFIED_CLAUDE.to_owned()
+            },
             home_dir: path(folders.home()),
             config_dir: path(folders.config()),
             run_dir: path(folders.run()),
@@ -91,7 +107,8 @@ impl RunnerService {
         let (key, marker, seen) = key_of(ask.key)?;
         loop {
             let mut changes = self.engine.watch(&link.session);
-            let performing = self.engine.performing().of(&link.session).into_iter().map(|(id, _)| id).collect();
+            let performing =
+                self.engine.performing().of(&link.session).into_iter().map(|(id, _)| id).collect();
             let (run_id, epoch) = (link.run.clone(), link.epoch);
             let (key, seen, request_hash) = (key.clone(), seen.clone(), ask.request_sha256.clone());
             let submitted = self.engine.submit(&link.session, None, move |tx, _| {
@@ -100,7 +117,17 @@ impl RunnerService {
                     Err(_) => None,
                 };
                 let turn_id = TurnId::mint();
-                Ok(Command::OpenTurn(TurnAsk { run_id, epoch, turn_id, key, marker, known, seen, request_hash, performing }))
+                Ok(Command::OpenTurn(TurnAsk {
+                    run_id,
+                    epoch,
+                    turn_id,
+                    key,
+                    marker,
+                    known,
+                    seen,
+                    request_hash,
+                    performing,
+                }))
             });
             match submitted.await.map_err(spoken)?.answer {
                 Answer::Turn(id) => return Ok(id),
@@ -108,7 +135,9 @@ impl RunnerService {
                 Answer::ReceiptsAwaited => {
                     let _ = changes.changed().await;
                 }
-                Answer::Done | Answer::Replayed => return Err(Wire::internal("a turn was asked for and none was named")),
+                Answer::Done | Answer::Replayed => {
+                    return Err(Wire::internal("a turn was asked for and none was named"));
+                }
             }
         }
     }
@@ -132,7 +161,11 @@ impl RunnerService {
                 text: row.reply_text.unwrap_or_default(),
                 calls: calls
                     .into_iter()
-                    .map(|call| v1::AuthorisedCall { tool_call_id: call.id, name: call.name, input_json: call.input })
+                    .map(|call| v1::AuthorisedCall {
+                        tool_call_id: call.id,
+                        name: call.name,
+                        input_json: call.input,
+                    })
                     .collect(),
             }),
             "abandoned" => Outcome::Closed(row.closed_why.unwrap_or_default()),
@@ -172,7 +205,9 @@ fn key_of(key: Option<v1::open_turn_request::Key>) -> Result<Keyed, Spoken> {
         Some(Key::NoKey(why)) => (Err(why), None, Vec::new()),
         Some(Key::FirstOfRun(ordinal)) => (Ok(TurnKey::First), Some(ordinal), Vec::new()),
         Some(Key::ToolResults(set)) => match seen(set) {
-            Ok(seen) => (Ok(TurnKey::Results(seen.iter().map(|result| result.id.clone()).collect())), None, seen),
+            Ok(seen) => {
+                (Ok(TurnKey::Results(seen.iter().map(|result| result.id.clone()).collect())), None, seen)
+            }
             Err(why) => (Err(why), None, Vec::new()),
         },
     })
@@ -183,7 +218,8 @@ fn seen(set: v1::ToolResultSet) -> Result<Vec<SeenResult>, String> {
     set.results
         .into_iter()
         .map(|result| {
-            let id = ToolCallId::try_from(result.tool_call_id).map_err(|_| "it carries the result of a call that was never authorised".to_owned())?;
+            let id = ToolCallId::try_from(result.tool_call_id)
+                .map_err(|_| "it carries the result of a call that was never authorised".to_owned())?;
             Ok(SeenResult { id, text: result.text })
         })
         .collect()
@@ -209,11 +245,15 @@ fn outcome_of(outcome: Option<v1::end_run_request::Outcome>) -> Result<RunOutcom
 
 fn advice(code: &str) -> &'static str {
     match code {
-        "claude_not_found" => "Install Claude Code 2.1.247 or set CLAUDE_BIN, then call native_session_continue.",
+        "claude_not_found" => {
+            "Install Claude Code 2.1.247 or set CLAUDE_BIN, then call native_session_continue."
+        }
         "claude_wrong_version" => {
             "Install Claude Code 2.1.247, or set claude.allow_unverified_version, then call native_session_continue."
         }
-        "claude_init_mismatch" => "Claude Code did not start with exactly the tools it was given; look for managed settings on this machine.",
+        "claude_init_mismatch" => {
+            "Claude Code did not start with exactly the tools it was given; look for managed settings on this machine."
+        }
         _ => "Call native_session_continue to try again; the message says what Claude Code reported.",
     }
 }
@@ -222,17 +262,30 @@ fn advice(code: &str) -> &'static str {
 impl Runner for RunnerService {
     async fn attach(&self, request: Request<v1::AttachRequest>) -> Result<Response<v1::RunPlan>, Wire> {
         let link = self.link(&request).await?;
-        let pid = request.extensions().get::<UdsConnectInfo>().and_then(|info| info.peer_cred).and_then(|cred| cred.pid());
+        let pid = request
+            .extensions()
+            .get::<UdsConnectInfo>()
+            .and_then(|info| info.peer_cred)
+            .and_then(|cred| cred.pid());
         if let Some(pid) = pid.and_then(|pid| u32::try_from(pid).ok()) {
-            self.runners.recognise(&link.session, &link.run, link.epoch, &link.hash, pid).await.map_err(spoken)?;
+            self.runners
+                .recognise(&link.session, &link.run, link.epoch, &link.hash, pid)
+                .await
+                .map_err(spoken)?;
         }
         let (run_id, epoch, enforced_by) = (link.run.clone(), link.epoch, request.into_inner().enforced_by);
-        let attached =
-            self.engine.submit(&link.session, None, move |_, _| Ok(Command::Attach { run_id, epoch, enforced_by })).await.map_err(spoken)?;
+        let attached = self
+            .engine
+            .submit(&link.session, None, move |_, _| Ok(Command::Attach { run_id, epoch, enforced_by }))
+            .await
+            .map_err(spoken)?;
         Ok(Response::new(self.plan(&link, &attached.session).await?))
     }
 
-    async fn heartbeat(&self, request: Request<v1::HeartbeatRequest>) -> Result<Response<v1::HeartbeatReply>, Wire> {
+    async fn heartbeat(
+        &self,
+        request: Request<v1::HeartbeatRequest>,
+    ) -> Result<Response<v1::HeartbeatReply>, Wire> {
         let link = self.link(&request).await?;
         let session = self.engine.load(&link.session).await.map_err(spoken)?;
         let serves = session.state.run().is_some_and(|run| run.id == link.run && run.epoch == link.epoch);
@@ -242,13 +295,19 @@ impl Runner for RunnerService {
         }))
     }
 
-    async fn open_turn(&self, request: Request<v1::OpenTurnRequest>) -> Result<Response<v1::OpenTurnReply>, Wire> {
+    async fn open_turn(
+        &self,
+        request: Request<v1::OpenTurnRequest>,
+    ) -> Result<Response<v1::OpenTurnReply>, Wire> {
         let link = self.link(&request).await?;
         let turn_id = self.open(&link, request.into_inner()).await?;
         Ok(Response::new(v1::OpenTurnReply { turn_id: turn_id.to_string() }))
     }
 
-    async fn await_reply(&self, request: Request<v1::AwaitReplyRequest>) -> Result<Response<v1::AwaitReplyReply>, Wire> {
+    async fn await_reply(
+        &self,
+        request: Request<v1::AwaitReplyRequest>,
+    ) -> Result<Response<v1::AwaitReplyReply>, Wire> {
         use v1::await_reply_reply::Outcome;
         let link = self.link(&request).await?;
         let ask = request.into_inner();
@@ -265,10 +324,14 @@ impl Runner for RunnerService {
         }
     }
 
-    async fn invoke_tool(&self, request: Request<v1::InvokeToolRequest>) -> Result<Response<v1::InvokeToolReply>, Wire> {
+    async fn invoke_tool(
+        &self,
+        request: Request<v1::InvokeToolRequest>,
+    ) -> Result<Response<v1::InvokeToolReply>, Wire> {
         let link = self.link(&request).await?;
         let ask = request.into_inner();
-        let id = ToolCallId::try_from(ask.tool_call_id).map_err(|_| spoken(Fault::from(Refusal::NotAuthorised)))?;
+        let id = ToolCallId::try_from(ask.tool_call_id)
+            .map_err(|_| spoken(Fault::from(Refusal::NotAuthorised)))?;
         let call = Invocation {
             session: link.session,
             run: link.run,
@@ -285,7 +348,10 @@ impl Runner for RunnerService {
         let link = self.link(&request).await?;
         let outcome = outcome_of(request.into_inner().outcome)?;
         let (run_id, epoch) = (link.run, link.epoch);
-        self.engine.submit(&link.session, None, move |_, _| Ok(Command::EndRun { run_id, epoch, outcome })).await.map_err(spoken)?;
+        self.engine
+            .submit(&link.session, None, move |_, _| Ok(Command::EndRun { run_id, epoch, outcome }))
+            .await
+            .map_err(spoken)?;
         Ok(Response::new(v1::EndRunReply {}))
     }
 }

@@ -37,13 +37,19 @@ pub struct Services {
 /// When a socket cannot be bound.
 pub async fn serve(services: Services, runtime_dir: &Path, end: watch::Receiver<bool>) -> io::Result<()> {
     let Services { engine, actions, runners, shutdown } = services;
-    let front = FrontServer::new(FrontService::new(engine.clone())).max_decoding_message_size(MAX_MESSAGE).max_encoding_message_size(MAX_MESSAGE);
+    let front = FrontServer::new(FrontService::new(engine.clone()))
+        .max_decoding_message_size(MAX_MESSAGE)
+        .max_encoding_message_size(MAX_MESSAGE);
     let operator = OperatorServer::new(OperatorService::new(engine.clone(), shutdown))
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE * 8);
-    let runner =
-        RunnerServer::new(RunnerService::new(engine, actions, runners)).max_decoding_message_size(MAX_MESSAGE).max_encoding_message_size(MAX_MESSAGE);
-    let sockets = Role::ALL.map(|role| listen(role, runtime_dir).map(|listener| same_user_connections(listener, move |uid| refused(role, uid))));
+    let runner = RunnerServer::new(RunnerService::new(engine, actions, runners))
+        .max_decoding_message_size(MAX_MESSAGE)
+        .max_encoding_message_size(MAX_MESSAGE);
+    let sockets = Role::ALL.map(|role| {
+        listen(role, runtime_dir)
+            .map(|listener| same_user_connections(listener, move |uid| refused(role, uid)))
+    });
     let [for_front, for_operator, for_runner] = sockets;
     let (for_front, for_operator, for_runner) = (for_front?, for_operator?, for_runner?);
     tokio::try_join!(
@@ -58,7 +64,10 @@ fn refused(role: Role, uid: Option<u32>) {
     tracing::warn!(?role, ?uid, "a connection of another user was refused");
 }
 
-async fn until(end: &watch::Receiver<bool>, serving: impl Future<Output = Result<(), tonic::transport::Error>>) -> io::Result<()> {
+async fn until(
+    end: &watch::Receiver<bool>,
+    serving: impl Future<Output = Result<(), tonic::transport::Error>>,
+) -> io::Result<()> {
     let mut end = end.clone();
     tokio::select! {
         served = serving => served.map_err(io::Error::other),

@@ -7,7 +7,8 @@ use rusqlite::Connection;
 use crate::clock::Timestamp;
 use crate::ledger::{LedgerError, actions, runs, turns};
 use crate::session::{
-    Attachment, CallState, LastResult, Profile, ResultText, Run, Session, State, Status, SubagentPolicy, TurnKind,
+    Attachment, CallState, LastResult, Profile, ResultText, Run, Session, State, Status, SubagentPolicy,
+    TurnKind,
 };
 use crate::tools;
 
@@ -15,7 +16,12 @@ use crate::tools;
 pub(super) type InFlight = Vec<(ToolCallId, Timestamp)>;
 
 /// The public state of a session.
-pub(super) fn session_view(connection: &Connection, session: &Session, in_flight: &InFlight, now: Timestamp) -> Result<v1::SessionView, LedgerError> {
+pub(super) fn session_view(
+    connection: &Connection,
+    session: &Session,
+    in_flight: &InFlight,
+    now: Timestamp,
+) -> Result<v1::SessionView, LedgerError> {
     let status = session.state.status();
     let root = session.root.path.to_string_lossy().into_owned();
     Ok(v1::SessionView {
@@ -90,7 +96,8 @@ fn current_run(session: &Session, run: &Run, in_flight: &InFlight, now: Timestam
                 }
                 .to_owned(),
                 started_at_ms: since.unwrap_or_default().millis(),
-                elapsed_ms: since.map_or(0, |at| u64::try_from(now.since(at).as_millis()).unwrap_or(u64::MAX)),
+                elapsed_ms: since
+                    .map_or(0, |at| u64::try_from(now.since(at).as_millis()).unwrap_or(u64::MAX)),
             }
         })
         .collect();
@@ -151,7 +158,8 @@ fn results_of_turn(connection: &Connection, turn: &TurnId) -> Result<Vec<v1::Too
 }
 
 fn result(connection: &Connection, id: &ToolCallId) -> Result<v1::ToolResult, LedgerError> {
-    let row = actions::load(connection, id)?.ok_or_else(|| LedgerError::damaged("session.unreported", "an action that is not there"))?;
+    let row = actions::load(connection, id)?
+        .ok_or_else(|| LedgerError::damaged("session.unreported", "an action that is not there"))?;
     Ok(tool_result(row))
 }
 
@@ -168,7 +176,9 @@ fn tool_result(row: actions::ActionRow) -> v1::ToolResult {
 fn last_result(connection: &Connection, last: &LastResult) -> Result<v1::LastResult, LedgerError> {
     let text = match &last.text {
         ResultText::Message(text) => text.clone(),
-        ResultText::ReplyTo(turn) => turns::load(connection, turn)?.and_then(|turn| turn.reply_text).unwrap_or_default(),
+        ResultText::ReplyTo(turn) => {
+            turns::load(connection, turn)?.and_then(|turn| turn.reply_text).unwrap_or_default()
+        }
     };
     Ok(v1::LastResult {
         run_id: last.run_id.to_string(),
@@ -184,7 +194,9 @@ fn workspace(profile: Profile, root: String) -> v1::Workspace {
     let (kind, writable, note) = match profile {
         Profile::ReadOnly => (v1::WorkspaceKind::ReadOnly, false, "Nothing can be changed in this session."),
         Profile::DirectWrite => (v1::WorkspaceKind::Direct, true, "Changes go to the real directory."),
-        Profile::WorktreeWrite => (v1::WorkspaceKind::Worktree, true, "Changes go to a worktree; the source stays as it is."),
+        Profile::WorktreeWrite => {
+            (v1::WorkspaceKind::Worktree, true, "Changes go to a worktree; the source stays as it is.")
+        }
     };
     v1::Workspace { kind: kind.into(), root, writable, source_head: None, note: note.to_owned() }
 }

@@ -36,7 +36,9 @@ impl Runners {
             self.hold_again(session, &ending.run_id, ending.epoch).await?;
             self.shared.engine.order(order);
         }
-        let Some((run, epoch)) = session.state.run().map(|run| (run.id.clone(), run.epoch)) else { return Ok(()) };
+        let Some((run, epoch)) = session.state.run().map(|run| (run.id.clone(), run.epoch)) else {
+            return Ok(());
+        };
         if !self.hold_again(session, &run, epoch).await? {
             self.expect_or_launch(session, run, epoch).await?;
         }
@@ -67,12 +69,19 @@ impl Runners {
             return Ok(());
         }
         // There may be a shim on its way; it has as long as a launch may take.
-        let (this, id, limit) = (self.clone(), session.id.clone(), self.shared.engine.settings().claude.launch_timeout);
+        let (this, id, limit) =
+            (self.clone(), session.id.clone(), self.shared.engine.settings().claude.launch_timeout);
         tokio::spawn(async move {
             let heard = |s: &Session| s.state.status() != Status::Starting;
             match this.shared.engine.wait_until(&id, limit, heard).await {
                 Ok(state) if !heard(&state) && this.held(&run).is_none() => {
-                    this.report_gone(&id, run, epoch, "the launch was cut off by a restart of the gateway".to_owned()).await;
+                    this.report_gone(
+                        &id,
+                        run,
+                        epoch,
+                        "the launch was cut off by a restart of the gateway".to_owned(),
+                    )
+                    .await;
                 }
                 _ => {}
             }

@@ -82,7 +82,8 @@ impl Runners {
         self.shared.engine.note(move |tx| runs::set_link(tx, &noted, &noted_hash)).await?;
         let mut child = spawn(&shim, settings, &nonce_of(&hash), &folders.run())?;
         let pid = child.id().unwrap_or_default();
-        let process = identity_of(pid).and_then(|identity| ProcessHandle::adopt(&identity.with_nonce(nonce_of(&hash))));
+        let process =
+            identity_of(pid).and_then(|identity| ProcessHandle::adopt(&identity.with_nonce(nonce_of(&hash))));
         let held = match process {
             Ok(process) => self.hold(session, run, epoch, process).await,
             Err(gone) => return Err(gone.into()),
@@ -90,7 +91,10 @@ impl Runners {
         held?;
         let mut stdin = child.stdin.take();
         if let Some(stdin) = &mut stdin {
-            stdin.write_all(format!("{}\n", link.to_hex()).as_bytes()).await.map_err(io("handing over the link token"))?;
+            stdin
+                .write_all(format!("{}\n", link.to_hex()).as_bytes())
+                .await
+                .map_err(io("handing over the link token"))?;
         }
         Ok(child)
     }
@@ -105,7 +109,8 @@ impl Runners {
             match this.shared.engine.wait_until(&session, limit, started).await {
                 Ok(state) if !started(&state) => {
                     if let Some(held) = this.held(&run) {
-                        let why = format!("Claude Code did not ask for an answer within {} s", limit.as_secs());
+                        let why =
+                            format!("Claude Code did not ask for an answer within {} s", limit.as_secs());
                         *held.why.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = why;
                     }
                     this.shared.engine.order(Order::End { session, run });
@@ -117,7 +122,11 @@ impl Runners {
 
     async fn report_failure(&self, session: &SessionId, run_id: RunId, epoch: u32, error: &LaunchError) {
         let outcome = RunOutcome::Failed(failure(error));
-        let reported = self.shared.engine.submit(session, None, move |_, _| Ok(Command::EndRun { run_id, epoch, outcome })).await;
+        let reported = self
+            .shared
+            .engine
+            .submit(session, None, move |_, _| Ok(Command::EndRun { run_id, epoch, outcome }))
+            .await;
         if let Err(fault) = reported {
             tracing::error!(%session, %fault, "a failed launch could not be recorded");
         }
@@ -163,8 +172,14 @@ fn failure(error: &LaunchError) -> LaunchFailure {
             "claude_not_found",
             "Install Claude Code 2.1.247 (npm install -g @anthropic-ai/claude-code@2.1.247) or set CLAUDE_BIN, then call native_session_continue.",
         ),
-        LaunchError::NoShim => ("runner_not_found", "Install runner-shim and sandbox-launch beside executor-svc, then call native_session_continue."),
-        _ => ("launch_failed", "Call native_session_continue to try again; the executor's log has the details."),
+        LaunchError::NoShim => (
+            "runner_not_found",
+            "Install runner-shim and sandbox-launch beside executor-svc, then call native_session_continue.",
+        ),
+        _ => (
+            "launch_failed",
+            "Call native_session_continue to try again; the executor's log has the details.",
+        ),
     };
     let message = match error {
         LaunchError::NoClaude => "No Claude Code was found at any of the places where it may be.".to_owned(),

@@ -71,11 +71,19 @@ impl Runners {
     ///
     /// # Errors
     /// When the process is not one that was started with this link, or the ledger cannot be written.
-    pub async fn recognise(&self, session: &SessionId, run: &RunId, epoch: u32, link: &LinkHash, pid: u32) -> Result<(), Fault> {
+    pub async fn recognise(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+        epoch: u32,
+        link: &LinkHash,
+        pid: u32,
+    ) -> Result<(), Fault> {
         if self.held(run).is_some() {
             return Ok(());
         }
-        let identity = gatehouse_sandbox::process::identity_of(pid).map(|identity| identity.with_nonce(nonce_of(link)));
+        let identity =
+            gatehouse_sandbox::process::identity_of(pid).map(|identity| identity.with_nonce(nonce_of(link)));
         match identity.and_then(|identity| ProcessHandle::adopt(&identity)) {
             Ok(process) => self.hold(session, run, epoch, process).await,
             Err(error) => {
@@ -90,9 +98,18 @@ impl Runners {
     }
 
     /// Holds a process: its identity goes into the ledger, its end is watched for.
-    async fn hold(&self, session: &SessionId, run: &RunId, epoch: u32, process: ProcessHandle) -> Result<(), Fault> {
+    async fn hold(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+        epoch: u32,
+        process: ProcessHandle,
+    ) -> Result<(), Fault> {
         let identity = serde_json::to_string(process.identity()).unwrap_or_default();
-        let held = Held { process: Arc::new(process), why: Arc::new(Mutex::new("the runner's process ended".to_owned())) };
+        let held = Held {
+            process: Arc::new(process),
+            why: Arc::new(Mutex::new("the runner's process ended".to_owned())),
+        };
         {
             let mut all = self.shared.held.lock().unwrap_or_else(PoisonError::into_inner);
             if all.contains_key(run) {
@@ -113,7 +130,11 @@ impl Runners {
     }
 
     async fn report_gone(&self, session: &SessionId, run_id: RunId, epoch: u32, why: String) {
-        let reported = self.shared.engine.submit(session, None, move |_, _| Ok(Command::RunnerGone { run_id, epoch, why })).await;
+        let reported = self
+            .shared
+            .engine
+            .submit(session, None, move |_, _| Ok(Command::RunnerGone { run_id, epoch, why }))
+            .await;
         if let Err(fault) = reported {
             tracing::error!(%session, %fault, "the end of a runner could not be recorded");
         }
@@ -142,7 +163,13 @@ impl Runners {
     /// The process that the ledger names for a run, if it still is that one.
     async fn find(&self, run: &RunId) -> Result<Option<ProcessHandle>, Gone> {
         let wanted = run.clone();
-        let text = self.shared.engine.read(move |connection| runs::identity(connection, &wanted)).await.ok().flatten();
+        let text = self
+            .shared
+            .engine
+            .read(move |connection| runs::identity(connection, &wanted))
+            .await
+            .ok()
+            .flatten();
         let identity: Option<ProcessIdentity> = text.and_then(|text| serde_json::from_str(&text).ok());
         identity.map(|identity| ProcessHandle::adopt(&identity)).transpose()
     }

@@ -28,15 +28,17 @@ pub(super) async fn run(engine: Engine) {
 
 /// Expires what has run out; gives the moment of the next that will.
 async fn look(engine: &Engine) -> Result<Option<Timestamp>, Fault> {
-    let sessions: Vec<Session> =
-        engine.read(|connection| sessions::live(connection)?.iter().map(|text| parse(text)).collect()).await?;
+    let sessions: Vec<Session> = engine
+        .read(|connection| sessions::live(connection)?.iter().map(|text| parse(text)).collect())
+        .await?;
     let now = engine.now();
     let mut next = None;
     for session in sessions {
         if session.lease.expired(now) {
             engine.submit(&session.id, None, |_, _| Ok(Command::CheckLease)).await?;
         } else {
-            next = Some(next.map_or(session.lease.expires_at, |at: Timestamp| at.min(session.lease.expires_at)));
+            next =
+                Some(next.map_or(session.lease.expires_at, |at: Timestamp| at.min(session.lease.expires_at)));
         }
     }
     Ok(next)

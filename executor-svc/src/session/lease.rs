@@ -70,7 +70,9 @@ pub(super) fn admit(session: &mut Session, lease: &LeaseId, now: Timestamp) -> R
     if !session.holds(lease) {
         return Err(Refusal::LeaseMismatch);
     }
-    if session.state == State::LeaseExpired || (session.lease.expired(now) && session.state.status().is_live()) {
+    if session.state == State::LeaseExpired
+        || (session.lease.expired(now) && session.state.status().is_live())
+    {
         return Err(Refusal::LeaseExpired);
     }
     if session.lease.renew(now) {

@@ -57,7 +57,9 @@ fn decide(session: Session, now: Timestamp, command: Command) -> Result<Step, Re
         Command::Continue { lease, claim, run_id, prompt, root } => {
             continue_with(session, now, &lease, &claim, NextRun { run_id, prompt, root })
         }
-        Command::Recover { token, claim, lease_id, root } => lease::recover(session, now, token, &claim, lease_id, root),
+        Command::Recover { token, claim, lease_id, root } => {
+            lease::recover(session, now, token, &claim, lease_id, root)
+        }
         Command::Reply { lease, claim, reply_id, turn_id, turn, text, calls } => {
             reply::commit(session, now, &lease, &claim, reply::Offer { reply_id, turn_id, turn, text, calls })
         }
@@ -65,12 +67,16 @@ fn decide(session: Session, now: Timestamp, command: Command) -> Result<Step, Re
         Command::Stop { lease, claim, request_id, reason } => {
             stopping::stop(session, now, lease.as_ref(), &claim, request_id, reason)
         }
-        Command::Attach { run_id, epoch, enforced_by } => running::attach(session, &run_id, epoch, enforced_by),
+        Command::Attach { run_id, epoch, enforced_by } => {
+            running::attach(session, &run_id, epoch, enforced_by)
+        }
         Command::OpenTurn(ask) => turns::open(session, now, ask),
         Command::Prepare { id } => actions::prepare(session, &id),
         Command::Settle { id, receipt } => actions::settle(session, &id, receipt),
         Command::EndRun { run_id, epoch, outcome } => running::end(session, now, &run_id, epoch, outcome),
-        Command::Interrupt { run_id, epoch, why } => Ok(running::interrupt(session, now, &run_id, epoch, &why)),
+        Command::Interrupt { run_id, epoch, why } => {
+            Ok(running::interrupt(session, now, &run_id, epoch, &why))
+        }
         Command::RunnerGone { run_id, epoch, why } => Ok(running::gone(session, now, &run_id, epoch, &why)),
         Command::MarkUncertain { id } => actions::mark_uncertain(session, now, &id),
         Command::Resolve { id, receipt } => actions::resolve(session, &id, receipt),
@@ -101,7 +107,12 @@ fn continue_with(
         State::Stopped(_) => return Err(Refusal::SessionStopped),
         State::LeaseExpired => return Err(Refusal::LeaseExpired),
         State::RecoveryRequired(action) => return Err(Refusal::RecoveryBlocked(action.clone())),
-        State::Starting(_) | State::Waiting(..) | State::Running(_) | State::Stopping | State::Idle | State::Failed(_) => {
+        State::Starting(_)
+        | State::Waiting(..)
+        | State::Running(_)
+        | State::Stopping
+        | State::Idle
+        | State::Failed(_) => {
             return Err(Refusal::SessionBusy(session.state.status()));
         }
     }
@@ -125,7 +136,10 @@ fn open_run(session: &mut Session, run_id: RunId, prompt: String, now: Timestamp
         calls: Vec::new(),
     });
     session.enforced_by.clear();
-    vec![Effect::RunOpened { run_id: run_id.clone(), prompt, ordinal, epoch }, Effect::Launch { run_id, epoch }]
+    vec![
+        Effect::RunOpened { run_id: run_id.clone(), prompt, ordinal, epoch },
+        Effect::Launch { run_id, epoch },
+    ]
 }
 
 /// Nothing of the old executor is in flight: every live run has to be heard of again.
@@ -147,7 +161,9 @@ pub(super) const fn done(session: Session, effects: Vec<Effect>) -> Step {
 /// The step of a call that was made before; a refusal if its id was used for something else.
 pub(super) fn replayed(session: &Session, claim: &Claim) -> Result<Option<Step>, Refusal> {
     match claim {
-        Claim::Replay(_) => Ok(Some(Step { session: session.clone(), effects: Vec::new(), answer: Answer::Replayed })),
+        Claim::Replay(_) => {
+            Ok(Some(Step { session: session.clone(), effects: Vec::new(), answer: Answer::Replayed }))
+        }
         Claim::Fresh => Ok(None),
         Claim::Conflict => Err(Refusal::IdempotencyConflict),
     }

@@ -25,13 +25,13 @@ mod tests;
 mod turns;
 
 pub use command::{
-    Answer, CallRequest, Command, Effect, KnownTurn, LaunchFailure, NewSession, Receipt, RootStanding, RunOutcome, SeenResult, Step,
-    TokenStanding, TurnAsk, TurnStanding,
+    Answer, CallRequest, Command, Effect, KnownTurn, LaunchFailure, NewSession, Receipt, RootStanding,
+    RunOutcome, SeenResult, Step, TokenStanding, TurnAsk, TurnStanding,
 };
 pub use lease::{Lease, RESTART_GRACE};
 pub use machine::{apply, create};
 pub use refusal::{Refusal, ReplyFault};
 pub use state::{
-    Attachment, Call, CallState, Ending, LastResult, Profile, ResultText, RootBinding, Run, Session, State, Status, StopAsk, SubagentPolicy,
-    Terminal, Turn, TurnKey, TurnKind,
+    Attachment, Call, CallState, Ending, LastResult, Profile, ResultText, RootBinding, Run, Session, State,
+    Status, StopAsk, SubagentPolicy, Terminal, Turn, TurnKey, TurnKind,
 };

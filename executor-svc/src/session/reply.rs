@@ -22,7 +22,13 @@ pub(super) struct Offer {
     pub calls: Result<Vec<CallRequest>, Refusal>,
 }
 
-pub(super) fn commit(mut session: Session, now: Timestamp, lease: &LeaseId, claim: &Claim, offer: Offer) -> Result<Step, Refusal> {
+pub(super) fn commit(
+    mut session: Session,
+    now: Timestamp,
+    lease: &LeaseId,
+    claim: &Claim,
+    offer: Offer,
+) -> Result<Step, Refusal> {
     lease::admit(&mut session, lease, now)?;
     if let Some(step) = replayed(&session, claim)? {
         return Ok(step);

@@ -13,7 +13,12 @@ pub(super) fn serves(session: &Session, run_id: &RunId, epoch: u32) -> bool {
     session.state.run().is_some_and(|run| run.id == *run_id && run.epoch == epoch)
 }
 
-pub(super) fn attach(mut session: Session, run_id: &RunId, epoch: u32, enforced_by: Vec<String>) -> Result<Step, Refusal> {
+pub(super) fn attach(
+    mut session: Session,
+    run_id: &RunId,
+    epoch: u32,
+    enforced_by: Vec<String>,
+) -> Result<Step, Refusal> {
     if !serves(&session, run_id, epoch) {
         return Err(Refusal::StaleRunner);
     }
@@ -25,7 +30,13 @@ pub(super) fn attach(mut session: Session, run_id: &RunId, epoch: u32, enforced_
 }
 
 /// The shim says how the run ended. Said twice, or about a run that is over, it changes nothing.
-pub(super) fn end(mut session: Session, now: Timestamp, run_id: &RunId, epoch: u32, outcome: RunOutcome) -> Result<Step, Refusal> {
+pub(super) fn end(
+    mut session: Session,
+    now: Timestamp,
+    run_id: &RunId,
+    epoch: u32,
+    outcome: RunOutcome,
+) -> Result<Step, Refusal> {
     if !serves(&session, run_id, epoch) {
         return Ok(done(session, Vec::new()));
     }
@@ -33,8 +44,14 @@ pub(super) fn end(mut session: Session, now: Timestamp, run_id: &RunId, epoch: u
     match (session.state.clone(), outcome) {
         (State::Running(run), RunOutcome::Finished) if run.calls.is_empty() && run.answered.is_some() => {
             let text = run.answered.map(ResultText::ReplyTo).unwrap_or(ResultText::Message(String::new()));
-            session.last_result =
-                Some(LastResult { run_id: run.id, ok: true, text, finished_at: now, turns: run.turns, actions: run.actions });
+            session.last_result = Some(LastResult {
+                run_id: run.id,
+                ok: true,
+                text,
+                finished_at: now,
+                turns: run.turns,
+                actions: run.actions,
+            });
             effects.push(Effect::RunClosed { run_id: run_id.clone(), ok: true, why: None });
             session.state = State::Idle;
         }
@@ -65,7 +82,9 @@ fn never_asked() -> LaunchFailure {
     LaunchFailure {
         code: "claude_exited".to_owned(),
         message: "Claude Code ended before it asked for an answer.".to_owned(),
-        what_to_do: "Call native_session_continue to try again; if it happens again, look at the executor's log.".to_owned(),
+        what_to_do:
+            "Call native_session_continue to try again; if it happens again, look at the executor's log."
+                .to_owned(),
     }
 }
 
@@ -83,7 +102,8 @@ pub(super) fn interrupt(mut session: Session, now: Timestamp, run_id: &RunId, ep
 pub(super) fn gone(mut session: Session, now: Timestamp, run_id: &RunId, epoch: u32, why: &str) -> Step {
     if session.ending.as_ref() == Some(&(Ending { run_id: run_id.clone(), epoch })) {
         session.ending = None;
-        let effects = if session.state == State::Stopping { stopping::finish(&mut session, now) } else { Vec::new() };
+        let effects =
+            if session.state == State::Stopping { stopping::finish(&mut session, now) } else { Vec::new() };
         return done(session, effects);
     }
     if !serves(&session, run_id, epoch) {

@@ -50,12 +50,17 @@ fn fitting(session: &Session, ask: &TurnAsk) -> Result<TurnKey, String> {
     let key = ask.key.clone()?;
     match (&session.state, &key) {
         (State::Starting(run), TurnKey::First) if ask.marker == Some(run.ordinal) => Ok(key),
-        (State::Starting(_), TurnKey::First) => Err("the request carries the marker of another run".to_owned()),
+        (State::Starting(_), TurnKey::First) => {
+            Err("the request carries the marker of another run".to_owned())
+        }
         (State::Running(run), TurnKey::Results(ids)) if *ids == call_ids(run) => Ok(key),
         (State::Running(_), TurnKey::Results(_)) => {
             Err("the request does not carry exactly the results of the calls of the last reply".to_owned())
         }
-        (state, _) => Err(format!("a request of this kind cannot come while the session is {}", state.status().as_str())),
+        (state, _) => Err(format!(
+            "a request of this kind cannot come while the session is {}",
+            state.status().as_str()
+        )),
     }
 }
 
@@ -89,7 +94,8 @@ fn cancel_uncalled(run: &mut Run, seen: &[SeenResult], effects: &mut Vec<Effect>
 }
 
 fn kind_of(session: &Session, key: &TurnKey) -> TurnKind {
-    let after_trouble = !session.unreported.is_empty() || session.last_result.as_ref().is_some_and(|last| !last.ok);
+    let after_trouble =
+        !session.unreported.is_empty() || session.last_result.as_ref().is_some_and(|last| !last.ok);
     match key {
         TurnKey::Results(_) => TurnKind::ToolResults,
         TurnKey::First if after_trouble => TurnKind::Resumed,
