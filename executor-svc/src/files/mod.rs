@@ -1,19 +1,25 @@
 //! What the file tools may touch, decided on the opened object.
 //!
 //! * [`FilePolicy`]: the configured rules; [`canonical_root`]: the directory a session is bound to.
-//! * Opening goes through this room alone: no symbolic link at any component, no protected path under any of its
+//! * [`SessionFiles`]: opening for one session. No symbolic link at any component, no protected path under any of its
 //!   names, no special file system, no file with names outside the session's root. The checks look at what was
-//!   opened, not at how it was spelled.
+//!   found, not at how it was spelled.
 //! * A refusal is a [`FileFault`], which carries the stable code of the receipt.
 //!
 //! Nothing here writes.
 
 mod fault;
+mod links;
+mod mounts;
+mod path;
 mod policy;
+mod protected_inodes;
 mod root;
 mod session;
+mod sys;
 
 pub use fault::{FileFault, FileKind};
 pub use policy::{FilePolicy, FilePolicyConfig, HardLinks, NetworkFs, PolicyError};
 pub use root::{Profile, Root, RootFault, canonical_root};
 pub use session::SessionFiles;
+pub(crate) use session::{OpenDirectory, OpenFile, io_fault};

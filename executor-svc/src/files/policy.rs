@@ -1,6 +1,13 @@
-//! The rules as configured.
+//! The rules as configured, resolved for this machine.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use gatehouse_sandbox::policy::{ListError, Os, PatternError, Position, ProtectedList, ProtectedPaths, Rule};
+
+use super::fault::FileFault;
+use super::protected_inodes::ProtectedInodes;
 
 /// What to do with a regular file that has more than one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,12 +73,20 @@ pub enum PolicyError {
         /// Its value.
         path: PathBuf,
     },
+    /// A configured protected path has none of the known forms.
+    #[error("files.protected: {0}")]
+    ExtraProtected(#[from] PatternError),
+    /// The list that comes with Gatehouse is broken.
+    #[error(transparent)]
+    List(#[from] ListError),
 }
 
-/// The rules, ready to be asked.
+/// The rules, ready to be asked. One for the whole executor.
 #[derive(Debug)]
 pub struct FilePolicy {
     config: FilePolicyConfig,
+    protected: ProtectedPaths,
+    inodes: Mutex<Arc<ProtectedInodes>>,
 }
 
 impl FilePolicy {
@@ -79,8 +94,20 @@ impl FilePolicy {
     ///
     /// # Errors
     /// When a configured path or pattern makes no sense.
-    pub fn new(config: FilePolicyConfig) -> Result<Self, PolicyError> {
-        Ok(Self { config })
+    pub fn new(mut config: FilePolicyConfig) -> Result<Self, PolicyError> {
+        let mut list = ProtectedList::built_in(Os::current())?;
+        for text in &config.extra_protected {
+            list.add(Rule::new(text, "protected by the configuration")?);
+        }
+        for dir in with_real_paths("own_dirs", &config.own_dirs)? {
+            list.add(Rule::exact(&dir, "Gatehouse's own files"));
+        }
+        config.read_roots = with_real_paths("files.read_roots", &config.read_roots)?;
+        // HOME can be set to anything; the account's own directory is private all the same.
+        config.homes.extend(account_home());
+        config.homes = with_real_paths("home", &config.homes)?;
+        let protected = ProtectedPaths::new(list, &config.homes);
+        Ok(Self { config, protected, inodes: Mutex::default() })
     }
 
     /// The configuration it was made of.
@@ -88,4 +115,77 @@ impl FilePolicy {
     pub const fn config(&self) -> &FilePolicyConfig {
         &self.config
     }
+
+    /// The protected paths.
+    #[must_use]
+    pub const fn protected(&self) -> &ProtectedPaths {
+        &self.protected
+    }
+
+    /// What a real path says by itself: protected, below `.git`, outside `read_roots`, a device tree.
+    ///
+    /// # Errors
+    /// The refusal, in the words of `shown`, the path that the caller named.
+    pub(super) fn judge_path(&self, real: &Path, shown: &Path) -> Result<(), FileFault> {
+        if let Some(rule) = self.protected.rule_for(real) {
+            return Err(FileFault::Protected { path: shown.to_owned(), reason: rule.reason.clone() });
+        }
+        if real.components().any(|component| is_git(component.as_os_str())) {
+            return Err(FileFault::Git { path: shown.to_owned() });
+        }
+        // By path as well as by type: tmpfs mounts below /dev and /sys hold no files for anyone to read.
+        if let Some(tree) = ["/proc", "/sys", "/dev"].into_iter().find(|tree| real.starts_with(tree)) {
+            return Err(FileFault::SpecialFileSystem { path: shown.to_owned(), fs: tree.to_owned() });
+        }
+        self.judge_read_roots(real, shown)
+    }
+
+    fn judge_read_roots(&self, real: &Path, shown: &Path) -> Result<(), FileFault> {
+        if self.config.read_roots.iter().any(|root| real.starts_with(root)) {
+            Ok(())
+        } else {
+            Err(FileFault::OutsideReadRoots { path: shown.to_owned() })
+        }
+    }
+
+    /// Where in the list a directory stands that [`Self::judge_path`] let pass.
+    pub(super) fn position(&self, real: &Path) -> Option<Position> {
+        self.protected.position(real).ok()
+    }
+
+    /// The inodes of what is protected, up to date.
+    pub(super) fn protected_inodes(&self) -> Arc<ProtectedInodes> {
+        let mut kept = self.inodes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let fresh = Arc::new(kept.refreshed(|| self.protected.existing()));
+        *kept = Arc::clone(&fresh);
+        fresh
+    }
+}
+
+fn account_home() -> Option<PathBuf> {
+    let account = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok()??;
+    account.dir.is_absolute().then_some(account.dir)
+}
+
+/// `.git` in any spelling that some file system takes for it.
+pub(super) fn is_git(name: &OsStr) -> bool {
+    let bytes = name.as_encoded_bytes();
+    if bytes.is_ascii() {
+        return bytes.eq_ignore_ascii_case(b".git");
+    }
+    gatehouse_sandbox::policy::same_name(&name.to_string_lossy(), ".git")
+}
+
+/// The configured paths, and where they really lie if that is elsewhere.
+fn with_real_paths(name: &'static str, paths: &[PathBuf]) -> Result<Vec<PathBuf>, PolicyError> {
+    let mut all = Vec::new();
+    for path in paths {
+        if !path.is_absolute() {
+            return Err(PolicyError::NotAbsolute { name, path: path.clone() });
+        }
+        all.push(super::path::normalised(path));
+        all.extend(path.canonicalize().ok());
+    }
+    all.dedup();
+    Ok(all)
 }

@@ -1,8 +1,10 @@
 //! The list as it stands in its file.
 
+use std::path::Path;
+
 use serde::Deserialize;
 
-use super::pattern::{Component, Pattern, PatternError};
+use super::pattern::{Anchor, Component, Pattern, PatternError};
 
 /// The systems there are lists for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -46,6 +48,17 @@ impl Rule {
     /// When `path` has none of the forms of the list.
     pub fn new(path: &str, reason: &str) -> Result<Self, PatternError> {
         Ok(Self { path: path.to_owned(), reason: reason.to_owned(), pattern: Pattern::parse(path)? })
+    }
+}
+
+impl Rule {
+    /// A line for one absolute path, in which no character means anything but itself.
+    #[must_use]
+    pub fn exact(path: &Path, reason: &str) -> Self {
+        let lossy = path.to_string_lossy();
+        let components = lossy.split('/').filter(|part| !part.is_empty()).map(Component::literal).collect();
+        let pattern = Pattern { anchor: Anchor::Root, components };
+        Self { path: lossy.clone().into_owned(), reason: reason.to_owned(), pattern }
     }
 }
 

@@ -53,8 +53,8 @@ impl ProtectedPaths {
             Os::MacOs => "/private/var/root",
         });
         let mut all: Vec<Vec<Component>> = usual.into_iter().map(components).collect();
-        for home in homes.iter().filter_map(|home| home.to_str()) {
-            let home = components(home);
+        for home in homes {
+            let home = Rule::exact(home, "").pattern.components;
             // A home at / (some service accounts) would protect half the system by accident.
             if !home.is_empty() && !all.contains(&home) {
                 all.push(home);

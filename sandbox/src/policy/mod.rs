@@ -19,3 +19,9 @@ mod tests;
 pub use list::{ListError, Os, ProtectedList, Rule};
 pub use matcher::{Position, ProtectedPaths};
 pub use pattern::PatternError;
+
+/// Whether some file system may take the two names for the same.
+#[must_use]
+pub fn same_name(one: &str, other: &str) -> bool {
+    fold::fold(one) == fold::fold(other)
+}

@@ -90,6 +90,11 @@ impl Pattern {
 }
 
 impl Component {
+    /// A component in which no character means anything but itself.
+    pub(super) fn literal(written: &str) -> Self {
+        Self { written: written.to_owned(), test: Test::Is(fold(written).into_owned()) }
+    }
+
     pub(super) fn new(written: &str) -> Self {
         let folded = fold(written).into_owned();
         let glob = written.contains(['*', '?']) || written.contains("[0-9]");

@@ -1,0 +1,105 @@
+//! macOS: `O_NOFOLLOW_ANY`, and the path of the opened object from the kernel.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::{Facts, Handle, reading};
+use crate::files::mounts::{Mount, Mounts};
+
+/// Finds what an absolute path names. A symbolic link at any component gives `ELOOP`.
+///
+/// There is no `O_PATH` here: what is no file and no directory is told by `lstat` and never opened.
+pub(in crate::files) fn find(path: &Path) -> rustix::io::Result<Handle> {
+    open_without_links(CWD, path)
+}
+
+/// Finds what a relative path names below a directory.
+pub(in crate::files) fn find_below(dir: &OwnedFd, path: &Path) -> rustix::io::Result<Handle> {
+    open_without_links(dir, path)
+}
+
+fn open_without_links(dir: impl AsFd, path: &Path) -> rustix::io::Result<Handle> {
+    let found = rustix::fs::statat(&dir, path, AtFlags::SYMLINK_NOFOLLOW)?;
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile | FileType::Directory => {}
+        FileType::Symlink => return Err(Errno::LOOP),
+        FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => return Err(Errno::NOTSUP),
+    }
+    rustix::fs::openat(dir, path, reading() | OFlags::NOFOLLOW_ANY, Mode::empty()).map(Handle)
+}
+
+/// Opens a directory for listing, below one that was opened before.
+pub(in crate::files) fn open_directory_below(dir: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::openat(dir, path, reading() | OFlags::NOFOLLOW_ANY | OFlags::DIRECTORY, Mode::empty())
+}
+
+/// The descriptor that [`find`] opened, once more.
+pub(in crate::files) fn reopen(handle: &Handle) -> rustix::io::Result<OwnedFd> {
+    rustix::io::fcntl_dupfd_cloexec(&handle.0, 0)
+}
+
+/// The path of an open object as the kernel knows it now, in the spelling of the disk.
+pub(in crate::files) fn real_path(fd: &OwnedFd) -> rustix::io::Result<PathBuf> {
+    let path = rustix::fs::getpath(fd)?;
+    Ok(PathBuf::from(std::ffi::OsString::from_vec(path.into_bytes())))
+}
+
+/// What is known of an open object.
+pub(in crate::files) fn stat(fd: impl AsFd) -> rustix::io::Result<Facts> {
+    rustix::fs::fstat(fd).map(|found| facts(&found))
+}
+
+/// What is known of a name in a directory; a link counts as itself.
+pub(in crate::files) fn stat_child(dir: &OwnedFd, name: &CStr) -> rustix::io::Result<Facts> {
+    rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map(|found| facts(&found))
+}
+
+fn facts(found: &Stat) -> Facts {
+    let time = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+    Facts {
+        kind: FileType::from_raw_mode(found.st_mode),
+        dev: u64::from(found.st_dev.unsigned_abs()),
+        ino: found.st_ino,
+        links: found.st_nlink.into(),
+        bytes: found.st_size.unsigned_abs(),
+        modified: time(found.st_mtime, found.st_mtime_nsec),
+        changed: time(found.st_ctime, found.st_ctime_nsec),
+        mount: u64::from(found.st_dev.unsigned_abs()),
+    }
+}
+
+/// Nothing: macOS has no bind mounts to see through, and [`mount_of`] asks the object itself.
+#[allow(clippy::unnecessary_wraps, reason = "the same form as on Linux, where it can fail")]
+pub(in crate::files) fn mounts() -> io::Result<Mounts> {
+    Ok(Mounts::default())
+}
+
+/// The mount that an open object lies on.
+pub(in crate::files) fn mount_of(
+    fd: &OwnedFd,
+    facts: &Facts,
+    _mounts: &Mounts,
+    _real: &Path,
+) -> Option<Mount> {
+    let found = rustix::fs::fstatfs(fd).ok()?;
+    let text = |chars: &[std::ffi::c_char]| -> Vec<u8> {
+        chars.iter().map(|c| c.cast_unsigned()).take_while(|byte| *byte != 0).collect()
+    };
+    Some(Mount {
+        id: facts.mount,
+        device: facts.dev.to_string(),
+        root: PathBuf::from("/"),
+        point: PathBuf::from(std::ffi::OsString::from_vec(text(&found.f_mntonname))),
+        kind: String::from_utf8_lossy(&text(&found.f_fstypename)).into_owned(),
+    })
+}
