@@ -9,7 +9,7 @@ use gatehouse_sandbox::process::{ProcessHandle, identity_of};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command as Process};
 
-use super::{Runners, SessionFolders, nonce_of};
+use super::{Runners, SessionFolders, claude_binary, nonce_of};
 use crate::config::Settings;
 use crate::engine::Order;
 use crate::ledger::runs;
@@ -38,16 +38,6 @@ fn io(step: &'static str) -> impl FnOnce(std::io::Error) -> LaunchError {
     move |source| LaunchError::Io { step, source }
 }
 
-/// The Claude Code that will be started: the first candidate that is an executable file.
-#[must_use]
-pub fn claude_binary(settings: &Settings) -> Option<PathBuf> {
-    settings.claude.candidates.iter().find_map(|path| {
-        let real = path.canonicalize().ok()?;
-        let executable = nix::unistd::access(&real, nix::unistd::AccessFlags::X_OK).is_ok();
-        (real.is_file() && executable).then_some(real)
-    })
-}
-
 fn helper(settings: &Settings, name: &str) -> Option<PathBuf> {
     let beside = || Some(std::env::current_exe().ok()?.parent()?.to_owned());
     let path = settings.claude.helper_dir.clone().or_else(beside)?.join(name);
@@ -71,7 +61,7 @@ impl Runners {
 
     async fn start_shim(&self, session: &SessionId, run: &RunId, epoch: u32) -> Result<Child, LaunchError> {
         let settings = self.shared.engine.settings();
-        claude_binary(settings).ok_or(LaunchError::NoClaude)?;
+        claude_binary(&settings.claude.candidates).ok_or(LaunchError::NoClaude)?;
         let shim = helper(settings, "runner-shim").ok_or(LaunchError::NoShim)?;
         let folders = SessionFolders::of(&settings.state_dir, session);
         folders.make().map_err(io("making the session's folders"))?;

@@ -5,6 +5,7 @@
 //! adopts it.
 
 mod adopt;
+mod claude;
 mod folders;
 mod launch;
 mod reaper;
@@ -21,8 +22,8 @@ use crate::engine::{Engine, Fault, Order};
 use crate::ledger::runs;
 use crate::session::{Command, Session};
 
+pub use claude::claude_binary;
 pub use folders::SessionFolders;
-pub use launch::claude_binary;
 
 /// How long a shim may take to end Claude Code and itself before it is killed.
 const ORDERLY_END: Duration = Duration::from_secs(6);

@@ -52,9 +52,8 @@ pub(super) fn close_run(session: &mut Session, now: Timestamp, why: &str, effect
     if let State::Waiting(_, turn) = &session.state {
         effects.push(Effect::TurnAbandoned { turn_id: turn.id.clone(), why: why.to_owned() });
     }
-    let Some(mut run) = session.state.run().cloned() else { return };
-    for call in run.calls.iter_mut().filter(|call| call.state == CallState::Authorised) {
-        call.state = CallState::Settled;
+    let Some(run) = session.state.run().cloned() else { return };
+    for call in run.calls.iter().filter(|call| call.state == CallState::Authorised) {
         effects.push(Effect::ActionCancelled {
             id: call.id.clone(),
             name: call.name.clone(),
