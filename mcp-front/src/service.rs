@@ -100,9 +100,8 @@ async fn http(options: HttpOptions) -> Result<(), ServiceError> {
     let endpoint = bound.endpoint(native::PATH).map_err(doing("asking for the bound address"))?;
     let serving = prepare(&options.common, LONGEST)?;
     announce(&endpoint).map_err(doing("writing the endpoint to standard output"))?;
-    let executor = serving.executor.clone();
-    let served = HttpFront::new(access, serving).serve(bound).await;
-    executor.settle(SETTLE).await;
+    let served = HttpFront::new(access, &serving).serve(bound).await;
+    serving.executor.settle(SETTLE).await;
     served.map_err(doing("serving HTTP"))
 }
 

@@ -85,7 +85,7 @@ impl Native {
         let reply = self.executor.call(call, granted.wait).await?;
         drop(granted);
         let structured =
-            output::render(reply, if made_here { output::Token::Given } else { output::Token::Withheld })?;
+            output::render(&reply, if made_here { output::Token::Given } else { output::Token::Withheld })?;
         let text = match self.text_mirror {
             TextMirror::Summary => summary::text(&structured),
             TextMirror::Full => Value::Object(structured.clone()).to_string(),

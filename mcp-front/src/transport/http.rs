@@ -24,9 +24,6 @@ use super::{MAX_MESSAGE_BYTES, Serving, headers};
 
 mod body;
 mod reply;
-#[cfg(test)]
-mod tests;
-
 /// Paths that a tunnel asks in order to learn whether there is a log-in. There is none.
 const NO_LOG_IN: [&str; 2] =
     ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"];
@@ -48,9 +45,9 @@ pub struct HttpFront {
 impl HttpFront {
     /// The surfaces of `serving`, open to those whom `access` lets in.
     #[must_use]
-    pub fn new(access: Access, serving: Serving) -> Self {
+    pub fn new(access: Access, serving: &Serving) -> Self {
         let endpoints = serving.surfaces.all().iter().map(|surface| {
-            let server = Server::new(surface, &serving);
+            let server = Server::new(surface, serving);
             (surface.path, library(server))
         });
         Self { access, endpoints: endpoints.collect(), serving: serving.clone() }

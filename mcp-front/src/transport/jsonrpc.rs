@@ -151,12 +151,17 @@ fn envelope(whole: Map<String, Value>) -> Result<Message, Rejection> {
     if whole.get("params").is_some_and(|params| !params.is_object()) {
         return refuse("`params` must be an object.");
     }
-    match (METHODS.iter().find(|known| **known == method), id) {
+    match (METHODS.iter().find(|known| **known == method && !withdrawn(known, &whole)), id) {
         (Some(method), Some(id)) => Ok(Message::Request { method, id, whole }),
         (None, Some(id)) => Err(not_found(method, &whole).about(Some(id))),
         (_, None) if method.starts_with(NOTIFICATIONS) => Ok(Message::Notification { whole }),
         (_, None) => Err(Rejection::malformed("A request needs an `id`; without one nothing was done.")),
     }
+}
+
+/// The latest revision has no ping.
+fn withdrawn(method: &str, whole: &Map<String, Value>) -> bool {
+    method == "ping" && declared_version(whole).is_some_and(|version| version >= "2026-07-28")
 }
 
 /// Whether an id is one that the protocol has: a string, or a number that every peer reads alike.

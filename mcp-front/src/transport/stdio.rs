@@ -18,9 +18,6 @@ use super::jsonrpc::{self, INVALID_PARAMS, INVALID_REQUEST, Message, Rejection};
 use super::library::Server;
 use super::{MAX_MESSAGE_BYTES, Serving};
 
-#[cfg(test)]
-mod tests;
-
 /// Serves the first surface of `serving` until `input` ends or `serving.closing` is cancelled. Answers that are due
 /// then have a few seconds to be written.
 ///

@@ -28,15 +28,16 @@ const LAST_MOMENT_MS: u64 = 253_402_300_799_999;
 ///
 /// # Errors
 /// `internal`, when the reply holds a value that no executor of this version sends.
-pub(super) fn render(reply: SessionReply, token: Token) -> Result<Map<String, Value>, Refusal> {
-    let view = reply.session.ok_or_else(|| errors::internal("The executor's answer has no session."))?;
+pub(super) fn render(reply: &SessionReply, token: Token) -> Result<Map<String, Value>, Refusal> {
+    let view =
+        reply.session.as_ref().ok_or_else(|| errors::internal("The executor's answer has no session."))?;
     let mut out = Map::new();
     let mut put = |name: &str, value: Value| out.insert(name.to_owned(), value);
     put("route", "chatgpt-main".into());
     put("fallback", "none".into());
     put("replay", reply.replay.into());
     put("native_session_id", view.native_session_id.clone().into());
-    put("lease_id", reply.lease_id.into());
+    put("lease_id", reply.lease_id.clone().into());
     put("lease_expires_at", time(reply.lease_expires_at_ms));
     put("status", status(view.status())?.into());
     put("revision", view.revision.into());
@@ -44,34 +45,38 @@ pub(super) fn render(reply: SessionReply, token: Token) -> Result<Map<String, Va
     put("capability_profile", profile(view.capability_profile())?.into());
     put("working_directory", view.working_directory.clone().into());
     put("source_directory", view.source_directory.clone().into());
-    put("workspace", workspace(view.workspace.clone().unwrap_or_default())?);
-    put("network_boundary", boundary(view.network_boundary.clone().unwrap_or_default()));
-    put("claude_session_id", or_null(view.claude_session_id.clone()));
+    put(
+        "workspace",
+        view.workspace.as_ref().map(workspace).transpose()?.ok_or_else(|| unknown("workspace"))?,
+    );
+    put("network_boundary", boundary(view.network_boundary.as_ref()));
+    put("claude_session_id", or_null(&view.claude_session_id));
     put("runtime_attached", view.runtime_attached.into());
     put("recovery_required", view.recovery_required.into());
-    put("current_run", view.current_run.clone().map(run).transpose()?.into());
-    put("pending_turn", view.pending_turn.clone().map(turn).transpose()?.into());
+    put("current_run", view.current_run.as_ref().map(run).transpose()?.into());
+    put("pending_turn", view.pending_turn.as_ref().map(turn).transpose()?.into());
     put("skill_snapshot", view.skill_snapshot.iter().map(skill_snapshot).collect());
     put("subagent_policy", policy(view.subagent_policy())?.into());
     put("deepseek_route", Value::Null);
     put("deepseek_subsessions", Value::Array(Vec::new()));
     put("active_deepseek_subsession_id", Value::Null);
-    if let (Token::Given, Some(token)) = (token, reply.recovery_token) {
-        put("recovery_token", token.into());
+    if let (Token::Given, Some(token)) = (token, &reply.recovery_token) {
+        put("recovery_token", token.clone().into());
     }
     add_occasional(&mut out, view)?;
     Ok(out)
 }
 
-fn add_occasional(out: &mut Map<String, Value>, view: SessionView) -> Result<(), Refusal> {
+fn add_occasional(out: &mut Map<String, Value>, view: &SessionView) -> Result<(), Refusal> {
     let launch_error = view
         .launch_error
+        .as_ref()
         .map(|error| json!({"code": error.code, "message": error.message, "what_to_do": error.what_to_do}));
     let occasional = [
-        ("last_result", view.last_result.map(last_result)),
+        ("last_result", view.last_result.as_ref().map(last_result)),
         ("launch_error", launch_error),
-        ("stop_request", view.stop_request.map(stop_request)),
-        ("terminal", view.terminal.map(terminal).transpose()?),
+        ("stop_request", view.stop_request.as_ref().map(stop_request)),
+        ("terminal", view.terminal.as_ref().map(terminal).transpose()?),
     ];
     out.extend(occasional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
     Ok(())
@@ -113,7 +118,7 @@ fn policy(policy: SubagentPolicy) -> Result<&'static str, Refusal> {
     })
 }
 
-fn workspace(workspace: Workspace) -> Result<Value, Refusal> {
+fn workspace(workspace: &Workspace) -> Result<Value, Refusal> {
     let kind = match workspace.kind() {
         WorkspaceKind::Unspecified => return Err(unknown("workspace")),
         WorkspaceKind::ReadOnly => "read_only",
@@ -121,18 +126,22 @@ fn workspace(workspace: Workspace) -> Result<Value, Refusal> {
         WorkspaceKind::Worktree => "worktree",
     };
     let mut out = json!({"kind": kind, "root": workspace.root, "writable": workspace.writable});
-    if let Some(head) = workspace.source_head {
-        out["source_head"] = head.into();
+    if let Some(head) = &workspace.source_head {
+        out["source_head"] = head.clone().into();
     }
-    out["note"] = workspace.note.into();
+    out["note"] = workspace.note.clone().into();
     Ok(out)
 }
 
-fn boundary(boundary: NetworkBoundary) -> Value {
+/// An executor that has not launched anything yet has no boundary to tell.
+fn boundary(boundary: Option<&NetworkBoundary>) -> Value {
+    let Some(boundary) = boundary else {
+        return json!({"claude": "none", "commands": "none", "enforced_by": []});
+    };
     json!({"claude": boundary.claude, "commands": boundary.commands, "enforced_by": boundary.enforced_by})
 }
 
-fn run(run: CurrentRun) -> Result<Value, Refusal> {
+fn run(run: &CurrentRun) -> Result<Value, Refusal> {
     let attachment = match run.attachment() {
         Attachment::Unspecified => return Err(unknown("attachment")),
         Attachment::Attached => "attached",
@@ -141,7 +150,7 @@ fn run(run: CurrentRun) -> Result<Value, Refusal> {
     };
     let actions: Vec<_> = run
         .actions
-        .into_iter()
+        .iter()
         .map(|action| {
             json!({
                 "tool_call_id": action.tool_call_id, "name": action.name, "state": action.state,
@@ -155,7 +164,7 @@ fn run(run: CurrentRun) -> Result<Value, Refusal> {
     }))
 }
 
-fn turn(turn: PendingTurn) -> Result<Value, Refusal> {
+fn turn(turn: &PendingTurn) -> Result<Value, Refusal> {
     let kind = match turn.kind() {
         TurnKind::Unspecified => return Err(unknown("kind of turn")),
         TurnKind::Prompt => "prompt",
@@ -164,7 +173,7 @@ fn turn(turn: PendingTurn) -> Result<Value, Refusal> {
     };
     let skills: Vec<_> = turn
         .skills
-        .into_iter()
+        .iter()
         .map(|skill| json!({"skill_id": skill.skill_id, "content_sha256": skill.content_sha256, "body": skill.body}))
         .collect();
     Ok(json!({
@@ -173,30 +182,30 @@ fn turn(turn: PendingTurn) -> Result<Value, Refusal> {
         "opened_at": time(turn.opened_at_ms),
         "kind": kind,
         "prompt": turn.prompt,
-        "tool_results": turn.tool_results.into_iter().map(tool_result).collect::<Result<Vec<_>, _>>()?,
-        "unreported": turn.unreported.into_iter().map(tool_result).collect::<Result<Vec<_>, _>>()?,
-        "tools": turn.tools.into_iter().map(tool).collect::<Result<Vec<_>, _>>()?,
+        "tool_results": turn.tool_results.iter().map(tool_result).collect::<Result<Vec<_>, _>>()?,
+        "unreported": turn.unreported.iter().map(tool_result).collect::<Result<Vec<_>, _>>()?,
+        "tools": turn.tools.iter().map(tool).collect::<Result<Vec<_>, _>>()?,
         "skills": skills,
         "reply_with": turn.reply_with,
     }))
 }
 
-fn tool_result(result: ToolResult) -> Result<Value, Refusal> {
+fn tool_result(result: &ToolResult) -> Result<Value, Refusal> {
     let mut out = json!({"tool_call_id": result.tool_call_id});
-    if let Some(id) = result.client_id {
-        out["client_id"] = id.into();
+    if let Some(id) = &result.client_id {
+        out["client_id"] = id.clone().into();
     }
-    out["name"] = result.name.into();
+    out["name"] = result.name.clone().into();
     out["ok"] = result.ok.into();
     out["receipt"] = embedded(&result.receipt_json, "receipt")?;
     Ok(out)
 }
 
 /// Later turns of a run only name the tools.
-fn tool(tool: ToolDescription) -> Result<Value, Refusal> {
+fn tool(tool: &ToolDescription) -> Result<Value, Refusal> {
     let mut out = json!({"name": tool.name});
     if !tool.description.is_empty() {
-        out["description"] = tool.description.into();
+        out["description"] = tool.description.clone().into();
     }
     if !tool.input_schema_json.is_empty() {
         out["input_schema"] = embedded(&tool.input_schema_json, "tool schema")?;
@@ -213,25 +222,25 @@ fn skill_snapshot(skill: &SkillSnapshot) -> Value {
     json!({"skill_id": skill.skill_id, "content_sha256": skill.content_sha256, "bytes": skill.bytes})
 }
 
-fn last_result(result: LastResult) -> Value {
+fn last_result(result: &LastResult) -> Value {
     json!({
         "run_id": result.run_id, "ok": result.ok, "text": result.text, "finished_at": time(result.finished_at_ms),
         "turns": result.turns, "actions": result.actions,
     })
 }
 
-fn stop_request(stop: StopRequestView) -> Value {
+fn stop_request(stop: &StopRequestView) -> Value {
     json!({
         "request_id": stop.request_id, "reason": stop.reason, "requested_at": time(stop.requested_at_ms),
         "state": stop.state,
     })
 }
 
-fn terminal(terminal: Terminal) -> Result<Value, Refusal> {
+fn terminal(terminal: &Terminal) -> Result<Value, Refusal> {
     Ok(json!({"status": status(terminal.status())?, "reason": terminal.reason, "at": time(terminal.at_ms)}))
 }
 
-fn or_null(text: String) -> Value {
+fn or_null(text: &str) -> Value {
     if text.is_empty() { Value::Null } else { text.into() }
 }
 

@@ -4,7 +4,6 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
-use http_body_util::BodyExt;
 use http_body_util::combinators::BoxBody;
 use serde_json::Value;
 
@@ -46,10 +45,10 @@ pub(super) async fn settle(
         return Ok(response.map(Body::new));
     }
     if status.is_client_error() {
-        let text =
-            response.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text).chars().take(200).collect::<String>();
-        return Err(Rejection::new(status, jsonrpc::INVALID_REQUEST, text).about(id));
+        // The media types and the envelope were checked before: what the library cannot read are the parameters.
+        let status = if id.is_some() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+        let what = "The parameters do not have the form that the protocol gives them.";
+        return Err(Rejection::new(status, jsonrpc::INVALID_PARAMS, what).about(id));
     }
     tracing::error!(%status, "the protocol library gave an answer that cannot be passed on");
     Err(broken(id))

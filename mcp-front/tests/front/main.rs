@@ -1,0 +1,14 @@
+//! The front as its clients meet it: the real program, over real TCP, Unix sockets and pipes, with a real gRPC server
+//! in the executor's place.
+
+mod arbitrary;
+mod client;
+mod ends;
+mod executor;
+mod golden;
+mod lost;
+mod process;
+mod refused;
+mod schema;
+mod stdio;
+mod translation;
