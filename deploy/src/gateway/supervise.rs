@@ -203,6 +203,7 @@ impl Listen {
         if let Some(path) = text.strip_prefix("unix:") {
             return Ok(Self::Unix(PathBuf::from(path)));
         }
+        let text = text.replacen("localhost:", "127.0.0.1:", 1);
         let address: SocketAddr = text
             .parse()
             .map_err(|_| Failure::usage(format!("{text:?} is neither ADDRESS:PORT nor unix:PATH")))?;
