@@ -73,8 +73,7 @@ fn an_executor_that_comes_late_is_found() {
 #[test]
 fn an_executor_that_restarts_in_the_middle_of_a_wait_is_asked_again_with_the_same_ids() {
     let front = HttpFront::start(&[]);
-    let never = Arc::new(Notify::new());
-    let held = never.clone();
+    let held = Arc::new(Notify::new());
     let first = Executor::start(&front.runtime_dir, move |_| {
         Answer::Held(held.clone(), Box::new(session(SessionStatus::Running)))
     });

@@ -1,6 +1,13 @@
 //! The front as its clients meet it: the real program, over real TCP, Unix sockets and pipes, with a real gRPC server
 //! in the executor's place.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "test support outside of test functions"
+)]
+
 mod arbitrary;
 mod client;
 mod ends;

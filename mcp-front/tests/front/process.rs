@@ -57,10 +57,6 @@ impl HttpFront {
         self.dir.path().join("mcp.sock")
     }
 
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Sends SIGTERM; returns the exit code and all that was logged.
     pub fn terminate(mut self) -> (Option<i32>, String) {
         signal(self.child.id(), nix::sys::signal::Signal::SIGTERM);

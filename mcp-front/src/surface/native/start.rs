@@ -17,9 +17,9 @@ usually at once, its first pending_turn, which you answer with native_session_re
 by what the user asked for: read_only (the default) unless the user asked for changes; direct_write only when the user \
 explicitly asked to change the actual files in working_directory, Git or not; worktree_write only for an isolated copy \
 of a clean Git repository. deepseek_explicit only with worktree_write. The profile cannot be changed later. Keep \
-native_session_id, lease_id and recovery_token, which only this result holds. For a further task in the same session \
-call native_session_continue instead. If the answer is lost, call again with the same idempotency_key and arguments: no \
-second session is made.";
+native_session_id and lease_id, and keep recovery_token: no later result repeats it. For a further task in the same \
+session call native_session_continue instead. If the answer is lost, call again with the same idempotency_key and \
+arguments: no second session is made.";
 
 /// All skill bodies together, in bytes.
 const MAX_SKILLS: usize = 192 * 1024;
