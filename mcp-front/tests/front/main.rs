@@ -4,7 +4,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
-    clippy::too_many_lines,
+    clippy::needless_pass_by_value,
     reason = "test support outside of test functions"
 )]
 
