@@ -17,6 +17,7 @@ mod protected_inodes;
 mod root;
 mod session;
 mod sys;
+pub mod text;
 
 pub use fault::{FileFault, FileKind};
 pub use policy::{FilePolicy, FilePolicyConfig, HardLinks, NetworkFs, PolicyError};

@@ -32,6 +32,33 @@ pub(crate) struct OpenFile {
     pub(super) path: PathBuf,
 }
 
+impl OpenFile {
+    /// The path that was asked for, without dots.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The size when it was opened.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.facts.bytes
+    }
+
+    /// The last byte; `None` if the file is empty by now.
+    pub(crate) fn last_byte(&self) -> std::io::Result<Option<u8>> {
+        use std::os::unix::fs::FileExt;
+        let mut byte = [0];
+        let got = self.file.read_at(&mut byte, self.facts.bytes.saturating_sub(1))?;
+        Ok((got == 1).then_some(byte[0]))
+    }
+
+    /// Whether nobody has written to it since it was opened, as far as size and times tell.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        sys::stat(&self.file).is_ok_and(|now| {
+            (now.bytes, now.modified, now.changed) == (self.facts.bytes, self.facts.modified, self.facts.changed)
+        })
+    }
+}
+
 /// A directory that passed every check, open for listing.
 #[derive(Debug)]
 pub(crate) struct OpenDirectory {
@@ -94,6 +121,12 @@ impl SessionFiles {
             .map_err(|f| f.at(&path))?;
         let fd = sys::reopen(&found.handle).map_err(|errno| from_errno(errno, &path))?;
         Ok(OpenFile { file: fd.into(), facts: found.facts, path })
+    }
+
+    /// Whether the path still names the file that was opened.
+    pub(crate) fn is_still_at(&self, opened: &OpenFile) -> bool {
+        let now = sys::find(&opened.path).and_then(|handle| sys::stat(&handle.0));
+        now.is_ok_and(|now| now.identity() == opened.facts.identity())
     }
 
     /// Opens a directory for listing.

@@ -9,8 +9,10 @@ mod find_files;
 mod input;
 mod read;
 mod receipt;
+mod redact;
 mod search_text;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -19,7 +21,7 @@ use gatehouse_proto::ids::ToolCallId;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::files::{Profile, SessionFiles};
+use crate::files::{FileFault, Profile, SessionFiles};
 pub use find_files::FindFilesInput;
 pub use input::InputFault;
 pub use read::ReadInput;
@@ -135,6 +137,19 @@ pub struct ToolContext {
     pub deadline: Instant,
 }
 
+impl ToolContext {
+    /// Whether there is time left and nobody cancelled; `path` is what the tool is at.
+    fn may_go_on(&self, path: &Path) -> Result<(), FileFault> {
+        if self.cancel.is_cancelled() {
+            Err(FileFault::Cancelled { path: path.to_owned() })
+        } else if Instant::now() >= self.deadline {
+            Err(FileFault::TimedOut { path: path.to_owned() })
+        } else {
+            Ok(())
+        }
+    }
+}
+
 /// Whether the input fits the tool, on its own: nothing on disk is looked at.
 ///
 /// # Errors
@@ -175,7 +190,12 @@ fn describe(name: ToolName) -> ToolDescription {
 
 /// Performs an action and writes its receipt. It blocks: run it where blocking is allowed.
 #[must_use]
-pub fn perform(input: &CheckedInput, ctx: &ToolContext, budget: ReceiptBudget, tool_call_id: &ToolCallId) -> Receipt {
+pub fn perform(
+    input: &CheckedInput,
+    ctx: &ToolContext,
+    budget: ReceiptBudget,
+    tool_call_id: &ToolCallId,
+) -> Receipt {
     let frame = receipt::Frame { id: tool_call_id, name: input.tool(), budget };
     match input {
         CheckedInput::Read(input) => read::perform(input, ctx, &frame),

@@ -80,18 +80,24 @@ struct Failure<'a> {
 const SENTENCE: usize = 8 * 1024;
 
 impl Frame<'_> {
-    /// The JSON of a success; `None` if it is over the budget.
-    pub(super) fn success(&self, body: &impl Serialize) -> Option<Receipt> {
-        let whole = Success { tool_call_id: self.id, name: self.name.as_str(), ok: true, body };
-        let json = serde_json::to_string(&whole).ok()?;
-        (json.len() <= self.budget.bytes()).then_some(Receipt { ok: true, code: None, json })
+    /// The receipt of a success. The tool has kept within the budget; should it have failed to, the receipt says so
+    /// instead of being cut.
+    pub(super) fn success(&self, body: &impl Serialize) -> Receipt {
+        match self.json(body) {
+            Some(json) if json.len() <= self.budget.bytes() => Receipt { ok: true, code: None, json },
+            _ => self.failure(ActionCode::TooLarge, "the answer does not fit into one receipt", "Ask for less."),
+        }
     }
 
-    /// What of the budget is left for the fields of a tool, in bytes.
-    pub(super) fn room(&self) -> usize {
-        // {"tool_call_id":"","name":"","ok":true} and the comma before the first field.
-        let envelope = 42 + self.id.as_str().len() + self.name.as_str().len();
-        self.budget.bytes().saturating_sub(envelope)
+    fn json(&self, body: &impl Serialize) -> Option<String> {
+        let whole = Success { tool_call_id: self.id, name: self.name.as_str(), ok: true, body };
+        serde_json::to_string(&whole).ok()
+    }
+
+    /// What of the budget is left beside these fields, in bytes.
+    pub(super) fn room_beside(&self, body: &impl Serialize) -> usize {
+        let used = self.json(body).map_or(usize::MAX, |json| json.len());
+        self.budget.bytes().saturating_sub(used)
     }
 
     /// A failure's receipt.

@@ -23,11 +23,6 @@ pub(in crate::files) fn find(path: &Path) -> rustix::io::Result<Handle> {
     open_without_links(CWD, path, finding(), NO_LINKS).map(Handle)
 }
 
-/// Finds what a relative path names below a directory. A link or a way out gives an error.
-pub(in crate::files) fn find_below(dir: &OwnedFd, path: &Path) -> rustix::io::Result<Handle> {
-    open_without_links(dir.as_fd(), path, finding(), NO_LINKS | ResolveFlags::BENEATH).map(Handle)
-}
-
 /// Opens a directory for listing, below one that was opened before.
 pub(in crate::files) fn open_directory_below(dir: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     open_without_links(dir.as_fd(), path, reading() | OFlags::DIRECTORY, NO_LINKS | ResolveFlags::BENEATH)

@@ -19,11 +19,6 @@ pub(in crate::files) fn find(path: &Path) -> rustix::io::Result<Handle> {
     open_without_links(CWD, path)
 }
 
-/// Finds what a relative path names below a directory.
-pub(in crate::files) fn find_below(dir: &OwnedFd, path: &Path) -> rustix::io::Result<Handle> {
-    open_without_links(dir, path)
-}
-
 fn open_without_links(dir: impl AsFd, path: &Path) -> rustix::io::Result<Handle> {
     let found = rustix::fs::statat(&dir, path, AtFlags::SYMLINK_NOFOLLOW)?;
     match FileType::from_raw_mode(found.st_mode) {

@@ -18,12 +18,12 @@ use rustix::fs::{FileType, Mode, OFlags};
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::{
-    find, find_below, mount_of, mounts, open_directory_below, real_path, reopen, stat, stat_child,
+    find, mount_of, mounts, open_directory_below, real_path, reopen, stat, stat_child,
 };
 pub(super) use listing::{Listed, list};
 #[cfg(target_os = "macos")]
 pub(super) use macos::{
-    find, find_below, mount_of, mounts, open_directory_below, real_path, reopen, stat, stat_child,
+    find, mount_of, mounts, open_directory_below, real_path, reopen, stat, stat_child,
 };
 
 /// An object that was found and not opened yet.
