@@ -1,1 +1,9 @@
-fn main() {}
+//! `runner-shim --runner-socket PATH --run-nonce HEX`, with the link token on standard input; started by `executor-svc`.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    runner_shim::run(&runner_shim::Args::parse())
+}
