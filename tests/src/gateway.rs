@@ -129,7 +129,9 @@ impl Gateway {
     fn command(&self, name: &str, log: &str) -> Command {
         let mut command = Command::new(binary(name));
         command.env("GATEHOUSE_CANARY", &self.canary).env("AWS_SECRET_ACCESS_KEY", &self.canary);
-        command.env("GATEHOUSE_LOG", "debug").env_remove("CLAUDE_TOOLS_STATE_DIR");
+        command
+            .env("GATEHOUSE_LOG", "info,executor_svc=debug,mcp_front=debug,runner_shim=debug")
+            .env_remove("CLAUDE_TOOLS_STATE_DIR");
         if let Some(claude) = &self.claude {
             command.env("CLAUDE_BIN", claude);
         }
@@ -357,5 +359,5 @@ fn kill_now(child: &mut Option<Child>) {
 fn last_lines(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(60)..].join("\n")
+    lines[lines.len().saturating_sub(25)..].join("\n")
 }

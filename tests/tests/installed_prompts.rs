@@ -34,7 +34,7 @@ async fn all_come_back(gateway: &Gateway, prompts: Vec<String>) {
             let (session, prompt) = run.await.unwrap();
             let texts = transcripts::user_texts(&gateway.state_dir(), &session);
             let marked = format!("[gatehouse run 1]\n{prompt}");
-            assert!(texts.iter().any(|text| *text == marked), "Claude Code got something else: {texts:?}");
+            assert!(texts.contains(&marked), "Claude Code got something else: {texts:?}");
         }
     }
 }

@@ -1,0 +1,115 @@
+# Gatehouse: everything a person or CI starts. Needs Rust, a C compiler, git, and Node with npm; whatever else is
+# wanted (Claude Code, other people's MCP clients) goes into the build folder and nowhere else.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+BUILD := $(CARGO_TARGET_DIR)
+BIN := $(BUILD)/debug
+
+# Claude Code: exactly the verified version, its files checked by npm against the lock file, no install scripts.
+CLAUDE_HOME := $(BUILD)/claude-code
+CLAUDE_PACKAGE := claude-code-$(shell node -p '(process.platform)+"-"+(process.arch)' 2>/dev/null)
+CLAUDE_MUSL := $(if $(wildcard /lib/ld-musl-*),-musl,)
+INSTALLED_CLAUDE := $(CLAUDE_HOME)/node_modules/@anthropic-ai/$(CLAUDE_PACKAGE)$(CLAUDE_MUSL)/claude
+export CLAUDE_BIN ?= $(INSTALLED_CLAUDE)
+
+NPM := npm --cache $(BUILD)/npm-cache --no-audit --no-fund --no-update-notifier --ignore-scripts
+FOREIGN_HOME := $(BUILD)/foreign
+INSTALLED := installed_read installed_prompts installed_replay installed_retries
+SURFACE := contract cli house
+ROUNDS ?= 5
+
+.PHONY: help
+help: ## This list
+	@echo 'Gatehouse. Targets:'
+	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sort | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
+
+.PHONY: build
+build: ## Build all binaries (debug)
+	cargo build --locked --workspace --bins
+
+.PHONY: claude
+claude: $(CLAUDE_BIN) ## Bring Claude Code 2.1.247 into the build folder
+
+$(INSTALLED_CLAUDE): tests/claude-code/package.json tests/claude-code/package-lock.json
+	mkdir -p $(CLAUDE_HOME)
+	cp $^ $(CLAUDE_HOME)/
+	cd $(CLAUDE_HOME) && $(NPM) ci
+	touch $@
+
+.PHONY: demo
+demo: build claude ## A whole session of the real Claude Code on this repository, with a scripted ChatGPT
+	$(BIN)/gatehouse demo
+
+.PHONY: up
+up: build claude ## Start the gateway in the foreground
+	$(BIN)/gatehouse up
+
+.PHONY: test
+test: build claude ## All tests of our own: units, the surface, the installed suite
+	@rm -f $(BUILD)/skipped.txt
+	cargo test --locked --workspace --exclude gatehouse-tests
+	cargo test --locked -p gatehouse-tests --lib $(SURFACE:%=--test %)
+	@$(MAKE) --no-print-directory installed
+	@$(MAKE) --no-print-directory skipped
+	@echo 'make test: units passed'
+	@echo 'make test: surface passed ($(SURFACE))'
+	@echo 'make test: installed suite passed ($(INSTALLED))'
+
+.PHONY: test-installed
+test-installed: build claude ## The suite with the real Claude Code
+	@rm -f $(BUILD)/skipped.txt
+	@$(MAKE) --no-print-directory installed
+	@$(MAKE) --no-print-directory skipped
+	@echo 'make test-installed: passed ($(INSTALLED))'
+
+.PHONY: installed
+installed:
+	cargo test --locked -p gatehouse-tests $(INSTALLED:%=--test %)
+
+.PHONY: skipped
+skipped:
+	@if [ -s $(BUILD)/skipped.txt ]; then \
+		echo "Skipped, $$(wc -l < $(BUILD)/skipped.txt) tests, by what they lack:"; sed 's/^/  /' $(BUILD)/skipped.txt; \
+	else echo 'Skipped: none'; fi
+
+.PHONY: test-foreign
+test-foreign: build claude $(FOREIGN_HOME)/ready ## Other people's MCP clients against our front (npm and PyPI)
+	@rm -f $(BUILD)/skipped.txt
+	FOREIGN_HOME=$(FOREIGN_HOME) cargo test --locked -p gatehouse-tests --features foreign --test foreign
+	@$(MAKE) --no-print-directory skipped
+	@echo 'make test-foreign: passed'
+
+$(FOREIGN_HOME)/ready: tests/foreign/package.json tests/foreign/package-lock.json tests/foreign/requirements.txt
+	mkdir -p $(FOREIGN_HOME)
+	cp $^ $(FOREIGN_HOME)/
+	cd $(FOREIGN_HOME) && $(NPM) ci
+	@if python3 -c 'import ensurepip, venv' 2>/dev/null; then \
+		python3 -m venv $(FOREIGN_HOME)/venv && \
+		$(FOREIGN_HOME)/venv/bin/pip install --quiet --disable-pip-version-check --no-cache-dir \
+			--only-binary :all: -r tests/foreign/requirements.txt; \
+	else echo 'Python 3 with venv is missing: the Python client will not be tested'; fi
+	touch $@
+
+.PHONY: soak
+soak: build claude ## The installed suite again and again (ROUNDS=5)
+	@for round in $$(seq 1 $(ROUNDS)); do echo "soak: round $$round of $(ROUNDS)"; \
+		$(MAKE) --no-print-directory installed; done
+	@echo 'make soak: $(ROUNDS) rounds passed'
+
+.PHONY: bench
+bench: claude ## Measure what docs/performance.md tells (release build)
+	cargo build --locked --release --workspace --bins
+	cargo bench --locked -p gatehouse-tests
+
+.PHONY: lint
+lint: ## Format check and clippy, warnings denied
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets --features gatehouse-tests/foreign -- -D warnings
+
+.PHONY: fmt
+fmt: ## Format
+	cargo fmt --all
