@@ -1,6 +1,7 @@
 //! From a turn key to the answer: opens the turn, waits for its reply, and keeps the connection alive meanwhile.
 
 use std::convert::Infallible;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -10,7 +11,7 @@ use gatehouse_proto::v1::open_turn_request::Key;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tokio::sync::mpsc;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -19,6 +20,10 @@ use super::request::{Asked, Form};
 use super::{Bridge, Setup, api_error};
 use crate::link::Outcome;
 use crate::run::Order;
+
+/// How soon after its request an answer may end a run. Claude Code writes its transcript in the background; the prompt of a
+/// run that is over within some 50 ms is lost from it (seen with 2.1.247), and with it the history of the next run.
+const EARLIEST_END: Duration = Duration::from_millis(250);
 
 /// The kind of every error here: one that Claude Code does not try again.
 const FINAL: &str = "invalid_request_error";
@@ -59,11 +64,15 @@ impl Bridge {
     }
 
     async fn serve(&self, form: Form, turn: OpenTurnRequest, out: &mpsc::Sender<Bytes>) {
+        let earliest_end = Instant::now() + EARLIEST_END;
         if form == Form::Stream {
             send(out, render::message_start()).await;
         }
         let last_words = match self.wait_for_reply(form, turn, out).await {
             Ok(reply) => {
+                if reply.ends_the_run() {
+                    sleep_until(earliest_end).await;
+                }
                 let parts = match form {
                     Form::Stream => Ok(render::events(&reply)),
                     Form::Whole => render::whole(&reply).map(|message| vec![message]),

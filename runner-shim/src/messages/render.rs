@@ -42,8 +42,13 @@ impl TryFrom<CommittedReply> for Reply {
 }
 
 impl Reply {
+    /// Whether Claude Code ends its run on this answer.
+    pub const fn ends_the_run(&self) -> bool {
+        self.calls.is_empty()
+    }
+
     const fn stop_reason(&self) -> &'static str {
-        if self.calls.is_empty() { "end_turn" } else { "tool_use" }
+        if self.ends_the_run() { "end_turn" } else { "tool_use" }
     }
 }
 
