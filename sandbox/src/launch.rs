@@ -5,13 +5,18 @@
 //! it came. That pipe closes on exec, so a failed set-up is never taken for the program's own exit, and a program
 //! that runs is known to have got every step that the request asks for.
 //!
-//! The steps, in order: death with the parent, session, limits, umask, directory, signals, confinement by policy,
-//! descriptors, exec. Each is fatal when it fails. [`steps::confine`] is where the operating system's layers are put
-//! up; what it reports is what [`Launched::enforced_by`] says, and nothing is reported that is not in force.
+//! The steps, in order: death with the parent, session, limits, umask, directory, signals, descriptors, exec. Each is
+//! fatal when it fails. [`Launcher::start_confined`] puts the layers of the operating system's sandbox between them, as
+//! [`LaunchRequest::policy`] and [`Confinement`] ask; what it reports as enforced is in force, and a layer that cannot
+//! be had is a failed launch.
 
-mod raw;
+mod confined;
+mod confinement;
+mod layer;
+pub(crate) mod raw;
+mod remedy;
 mod start;
-mod status;
+pub(crate) mod status;
 pub mod steps;
 
 use std::collections::BTreeMap;
@@ -19,6 +24,10 @@ use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
+pub use confined::{Confined, Ended, Exit, Hold, Usage};
+pub use confinement::{Confinement, Network, SCRATCH, SCRATCH_HOME, Scratch, TimeLimit};
+pub use layer::{Layer, LayerFailure};
+pub use remedy::Remedy;
 pub use start::{LaunchError, Launched, Launcher, Streams};
 pub use status::Stage;
 
@@ -79,6 +88,17 @@ pub enum Policy {
     Git,
     /// A process of ours that confines itself. Never the policy of a launch; the launcher refuses it.
     SelfConfinement,
+}
+
+/// What `sandbox-launch` is told: the launch, and what it may reach. Without the latter the program is set apart
+/// (session, environment, directory, limits, descriptors) and not confined.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Order {
+    pub launch: LaunchRequest,
+    /// The pid of whoever launches. Not an argument: the program can read those of the process that starts it.
+    pub parent: u32,
+    pub confinement: Option<Confinement>,
 }
 
 #[cfg(test)]

@@ -2,8 +2,12 @@
 //!
 //! * [`launch`]: a launch as data, and the one way to start a confined program (through the `sandbox-launch` binary).
 //! * [`policy`]: the protected paths, as data, and the matcher for them.
+//! * [`confine`]: a running process confines itself.
 //! * [`process`]: the identity of a process, proven before any signal is sent.
 
+pub mod confine;
 pub mod launch;
+#[cfg(target_os = "linux")]
+mod linux;
 pub mod policy;
 pub mod process;

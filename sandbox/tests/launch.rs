@@ -120,7 +120,7 @@ async fn a_missing_launcher_and_one_that_dies_are_told_apart_from_the_program() 
 async fn a_launcher_whose_parent_is_another_by_now_starts_nothing() {
     let top = tempfile::tempdir().unwrap();
     let script = top.path().join("orphaned");
-    let text = format!("#!/bin/sh\nexec {} \"$1\" \"$2\" 1\n", env!("CARGO_BIN_EXE_sandbox-launch"));
+    let text = format!("#!/bin/sh\n{} \"$1\" \"$2\"\nexit $?\n", env!("CARGO_BIN_EXE_sandbox-launch"));
     std::fs::write(&script, text).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
     let (stage, _) = failure(&Launcher::at(&script), &shell(":")).await;

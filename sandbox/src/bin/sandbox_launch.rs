@@ -1,4 +1,4 @@
-//! `sandbox-launch REQUEST_FD STATUS_FD PARENT_PID`: becomes the program that the request names, confined by its policy.
+//! `sandbox-launch ORDER_FD STATUS_FD [CONTROL_FD]`: becomes the program that the order names, or keeps it in a sandbox.
 //!
 //! Started by Gatehouse's own processes only; see `gatehouse_sandbox::launch`.
 

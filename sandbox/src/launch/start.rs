@@ -9,8 +9,10 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 
-use super::status::{self, Failure, Stage};
-use super::{LaunchRequest, raw};
+use super::confinement::Confinement;
+use super::layer::LayerFailure;
+use super::status::{self, Failed, Failure, Stage};
+use super::{LaunchRequest, Order, raw};
 
 /// Where `sandbox-launch` is.
 #[derive(Debug, Clone)]
@@ -60,6 +62,12 @@ pub enum LaunchError {
         /// The system's error number; 0 where there is none.
         errno: i32,
     },
+    /// A layer of the sandbox cannot be had; the program was not started.
+    #[error(transparent)]
+    Layer(#[from] LayerFailure),
+    /// There is no sandbox for this system.
+    #[error("this system has no sandbox that Gatehouse can use")]
+    Unsupported,
     /// The launcher ended without saying why (it was killed).
     #[error("the launcher ended without a word")]
     Silent,
@@ -81,7 +89,7 @@ impl Launcher {
         Ok(Self::at(own.parent().unwrap_or_else(|| Path::new("/")).join("sandbox-launch")))
     }
 
-    /// Starts a program, and returns once it runs.
+    /// Starts a program that is set apart but not confined, and returns once it runs.
     ///
     /// On Linux the program dies with the *thread* that calls this: call it on one that lives as long as the program
     /// may (the main thread, a runtime's worker; not a blocking-pool thread).
@@ -89,35 +97,56 @@ impl Launcher {
     /// # Errors
     /// When any step fails; nothing runs then.
     pub async fn start(&self, request: &LaunchRequest, streams: Streams) -> Result<Launched, LaunchError> {
-        let text = serde_json::to_vec(request).map_err(|error| LaunchError::Pipe(error.into()))?;
-        let (mut child, request_end, status_end) = self.spawn(streams)?;
-        // The launcher reads all of the request before it says anything, so these two cannot block each other. A
+        let (child, enforced_by) = self.carry_out(request, None, streams, None).await?;
+        Ok(Launched { child, enforced_by })
+    }
+
+    /// Hands over the order, and reads how far the launcher came. `control` is its end of a socket of its own.
+    pub(super) async fn carry_out(
+        &self,
+        launch: &LaunchRequest,
+        confinement: Option<&Confinement>,
+        streams: Streams,
+        control: Option<OwnedFd>,
+    ) -> Result<(Child, Vec<String>), LaunchError> {
+        let order = Order {
+            launch: launch.clone(),
+            parent: std::process::id(),
+            confinement: confinement.cloned(),
+        };
+        let text = serde_json::to_vec(&order).map_err(|error| LaunchError::Pipe(error.into()))?;
+        let (mut child, request_end, status_end) = self.spawn(streams, control)?;
+        // The launcher reads all of the order before it says anything, so these two cannot block each other. A
         // request pipe that breaks means that it died or refused; the status pipe tells which.
         let _ = send(request_end, &text).await;
         let said = receive(status_end).await.map_err(LaunchError::Pipe)?;
         match status::outcome(&said) {
-            Ok(enforced_by) => Ok(Launched { child, enforced_by }),
-            Err(failure) => {
+            Ok(enforced_by) => Ok((child, enforced_by)),
+            Err(failed) => {
                 // It ends by itself; the kill only makes sure that this wait does.
                 let _ = child.kill().await;
-                Err(failure.map_or(LaunchError::Silent, |Failure { stage, errno }| LaunchError::Step {
-                    stage,
-                    errno,
-                }))
+                Err(match failed {
+                    None => LaunchError::Silent,
+                    Some(Failed::Step(Failure { stage, errno })) => LaunchError::Step { stage, errno },
+                    Some(Failed::Layer(failure)) => LaunchError::Layer(failure),
+                })
             }
         }
     }
 
-    fn spawn(&self, streams: Streams) -> Result<(Child, OwnedFd, PipeReader), LaunchError> {
+    fn spawn(
+        &self,
+        streams: Streams,
+        control: Option<OwnedFd>,
+    ) -> Result<(Child, OwnedFd, PipeReader), LaunchError> {
         let (request_in, request_out) = io::pipe().map_err(LaunchError::Pipe)?;
         let (status_in, status_out) = io::pipe().map_err(LaunchError::Pipe)?;
-        let inherited: Vec<OwnedFd> = vec![request_in.into(), status_out.into()];
         let mut command = Command::new(&self.program);
         command.env_clear().current_dir("/").kill_on_drop(true);
-        command
-            .args(inherited.iter().map(|fd| fd.as_raw_fd().to_string()))
-            .arg(std::process::id().to_string());
+        command.args([request_in.as_raw_fd().to_string(), status_out.as_raw_fd().to_string()]);
+        command.args(control.as_ref().map(|fd| fd.as_raw_fd().to_string()));
         command.stdin(streams.stdin).stdout(streams.stdout).stderr(streams.stderr);
+        let inherited = [request_in.into(), status_out.into()].into_iter().chain(control).collect();
         raw::inherit(&mut command, inherited);
         let child =
             command.spawn().map_err(|source| LaunchError::Launcher { path: self.program.clone(), source })?;

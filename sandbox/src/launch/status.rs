@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::layer::LayerFailure;
+
 /// The step of a launch that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -52,28 +54,48 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub(super) fn new(stage: Stage, errno: impl Into<i32>) -> Self {
+    pub(crate) fn new(stage: Stage, errno: impl Into<i32>) -> Self {
         Self { stage, errno: errno.into() }
     }
 
     /// A closure for `map_err` on the calls of one step.
-    pub(super) fn at(stage: Stage) -> impl Fn(nix::errno::Errno) -> Self {
+    pub(crate) fn at(stage: Stage) -> impl Fn(nix::errno::Errno) -> Self {
         move |errno| Self::new(stage, errno as i32)
+    }
+}
+
+/// Why nothing was started: a step of the launch, or a layer of the sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Failed {
+    Step(Failure),
+    Layer(LayerFailure),
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Self {
+        Self::Step(failure)
+    }
+}
+
+impl From<LayerFailure> for Failed {
+    fn from(failure: LayerFailure) -> Self {
+        Self::Layer(failure)
     }
 }
 
 /// A line of the status pipe.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Line {
+pub(crate) enum Line {
     /// Everything is set up, by these layers; exec comes next.
     Ready(Vec<String>),
     /// It ends here.
-    Failed(Failure),
+    Failed(Failed),
 }
 
 impl Line {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');
         line
@@ -81,7 +103,7 @@ impl Line {
 }
 
 /// What the whole text of the pipe says: the layers in force, or what failed (`None`: it died without a word).
-pub(super) fn outcome(text: &[u8]) -> Result<Vec<String>, Option<Failure>> {
+pub(super) fn outcome(text: &[u8]) -> Result<Vec<String>, Option<Failed>> {
     let mut layers = None;
     for line in text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
         match serde_json::from_slice(line) {

@@ -1,4 +1,4 @@
-//! The launched side: what `sandbox-launch` does before it becomes the program.
+//! The launched side: what `sandbox-launch` does before it becomes the program, or starts it in a sandbox.
 
 use std::convert::Infallible;
 use std::ffi::{CString, OsStr, OsString};
@@ -12,70 +12,113 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
 use nix::sys::stat::{Mode, umask};
 
-use super::status::{Failure, Line, Stage};
-use super::{LaunchRequest, Limits, Policy, ProcessGroup, raw};
+use super::status::{Failed, Failure, Line, Stage};
+use super::{Confinement, LaunchRequest, Layer, Limits, Order, Policy, ProcessGroup, raw};
 
 /// The largest request, in bytes: arguments and environment together stay below what the kernel takes anyway.
 const MAX_REQUEST: u64 = 8 * 1024 * 1024;
 
-/// Runs the whole launch; comes back only when it failed, with the process's exit code. `arguments` are the request's
-/// and the status pipe's descriptor numbers and the parent's pid.
+/// Runs the whole launch; comes back when it failed, or when a confined program has ended, with the process's exit code.
+/// `arguments` are the numbers of the order's and the status pipe's descriptors and, for a confined program, the control
+/// socket's.
 #[must_use]
 pub fn run(arguments: &[OsString]) -> u8 {
-    const SETUP_FAILED: u8 = 125;
     let numbers: Option<Vec<i32>> = arguments.iter().map(|text| text.to_str()?.parse().ok()).collect();
-    let Some([request, status, parent]) = numbers.as_deref() else {
+    let Some([order, status, control @ ..]) = numbers.as_deref() else {
         return SETUP_FAILED;
     };
-    let (Ok(request), Ok(mut status)) = (raw::take_inherited(*request), raw::take_inherited(*status)) else {
+    let (Ok(order), Ok(status)) = (raw::take_inherited(*order), raw::take_inherited(*status)) else {
         return SETUP_FAILED;
     };
-    let Err(failure) = launch(request, &mut status, *parent);
+    match prepare(order) {
+        Ok((order, program)) => launch(order, program, status, control.first().copied()),
+        Err(failure) => tell(status, failure),
+    }
+}
+
+/// The launcher's exit code when nothing was started. The status pipe says why; the code alone says nothing.
+pub(crate) const SETUP_FAILED: u8 = 125;
+
+/// Says why nothing was started.
+pub(crate) fn tell(mut status: impl Write, failed: impl Into<Failed>) -> u8 {
     // Nobody is left to tell when this fails; the exit code still says that nothing ran.
-    let _ = status.write_all(&Line::Failed(failure).encode());
+    let _ = status.write_all(&Line::Failed(failed.into()).encode());
     SETUP_FAILED
 }
 
-fn launch(request: File, status: &mut File, parent: i32) -> Result<Infallible, Failure> {
-    die_with_parent(parent)?;
-    let request = read_request(request)?;
-    let program = Program::prepare(&request)?;
-    if request.group == ProcessGroup::OwnSession {
+fn prepare(order: File) -> Result<(Order, Program), Failure> {
+    let order = read_order(order)?;
+    die_with_parent(order.parent)?;
+    let program = Program::prepare(&order.launch)?;
+    if order.launch.group == ProcessGroup::OwnSession {
         nix::unistd::setsid().map_err(Failure::at(Stage::Session))?;
     }
+    Ok((order, program))
+}
+
+fn launch(order: Order, program: Program, status: File, control: Option<i32>) -> u8 {
+    let Order { launch: request, parent, confinement: Some(confinement) } = order else {
+        let Err(failure) = settle(&order.launch).and_then(|()| program.start(&status, &[]));
+        return tell(&status, failure);
+    };
+    match control.ok_or(Errno::EINVAL).and_then(raw::take_inherited) {
+        Ok(control) => confine(Job { request, confinement, program, control, status, parent }),
+        Err(errno) => tell(status, Failure::at(Stage::Request)(errno)),
+    }
+}
+
+/// Everything about a confined launch.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no sandbox to use it"))]
+pub(crate) struct Job {
+    pub request: LaunchRequest,
+    pub confinement: Confinement,
+    pub program: Program,
+    pub control: File,
+    pub status: File,
+    pub parent: u32,
+}
+
+#[cfg(target_os = "linux")]
+fn confine(job: Job) -> u8 {
+    crate::linux::run(job)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn confine(job: Job) -> u8 {
+    tell(job.status, Failure::new(Stage::Confinement, Errno::ENOTSUP as i32))
+}
+
+/// What every program gets, confined or not: limits, umask, directory, signals.
+pub(crate) fn settle(request: &LaunchRequest) -> Result<(), Failure> {
     limit(&request.limits)?;
     umask(Mode::from_bits_truncate(0o077));
     nix::unistd::chdir(Path::new(&request.cwd)).map_err(Failure::at(Stage::Directory))?;
-    reset_signals().map_err(Failure::at(Stage::Signals))?;
-    let layers = confine(request.policy)?;
-    raw::close_others_on_exec().map_err(Failure::at(Stage::Descriptors))?;
-    let ready = Line::Ready(layers.iter().map(|&layer| layer.to_owned()).collect());
-    status.write_all(&ready.encode()).map_err(|_| Failure::new(Stage::Descriptors, Errno::EPIPE as i32))?;
-    program.exec()
+    reset_signals().map_err(Failure::at(Stage::Signals))
 }
 
 /// Arranges to be killed when the parent dies, however it dies. The parent may have died just before: then we have
 /// another one by now. macOS has no such arrangement; there the parent ends what it started, unless it is itself killed.
-fn die_with_parent(parent: i32) -> Result<(), Failure> {
+pub(crate) fn die_with_parent(parent: u32) -> Result<(), Failure> {
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)
         .map_err(Failure::at(Stage::ParentDeath))?;
-    if nix::unistd::getppid().as_raw() == parent {
+    if nix::unistd::getppid().as_raw().unsigned_abs() == parent {
         Ok(())
     } else {
         Err(Failure::new(Stage::ParentDeath, Errno::ESRCH as i32))
     }
 }
 
-fn read_request(request: File) -> Result<LaunchRequest, Failure> {
+fn read_order(order: File) -> Result<Order, Failure> {
     let malformed = || Failure::new(Stage::Request, Errno::EINVAL as i32);
     let mut text = Vec::new();
-    request.take(MAX_REQUEST).read_to_end(&mut text).map_err(|_| malformed())?;
-    let request: LaunchRequest = serde_json::from_slice(&text).map_err(|_| malformed())?;
+    order.take(MAX_REQUEST).read_to_end(&mut text).map_err(|_| malformed())?;
+    let order: Order = serde_json::from_slice(&text).map_err(|_| malformed())?;
+    let request = &order.launch;
     let absolute = |path: &OsStr| Path::new(path).is_absolute();
     let sound = request.argv.first().is_some_and(|program| absolute(program)) && absolute(&request.cwd);
     // A process confines itself by a call of its own; as a launch it would be a launch without a policy.
-    if sound && request.policy != Policy::SelfConfinement { Ok(request) } else { Err(malformed()) }
+    if sound && request.policy != Policy::SelfConfinement { Ok(order) } else { Err(malformed()) }
 }
 
 fn limit(limits: &Limits) -> Result<(), Failure> {
@@ -104,21 +147,8 @@ fn reset_signals() -> nix::Result<()> {
     raw::restore_sigpipe()
 }
 
-/// Puts up the layers of the operating system's sandbox that `policy` asks for, and names those in force.
-///
-/// None are built yet, for any policy: what is started here is set apart (session, environment, directory, limits,
-/// descriptors) but not confined, and the empty list says so to everyone up to the public result.
-///
-/// # Errors
-/// When a layer cannot be put up; the program is not started then.
-pub const fn confine(policy: Policy) -> Result<&'static [&'static str], Failure> {
-    match policy {
-        Policy::Command | Policy::Claude | Policy::Git | Policy::SelfConfinement => Ok(&[]),
-    }
-}
-
 /// Arguments and environment in the form exec takes, prepared before anything is changed.
-struct Program {
+pub(crate) struct Program {
     argv: Vec<CString>,
     env: Vec<CString>,
 }
@@ -136,6 +166,15 @@ impl Program {
             (Ok(argv), Ok(env)) if names_are_sound => Ok(Self { argv, env }),
             _ => Err(Failure::new(Stage::Request, Errno::EINVAL as i32)),
         }
+    }
+
+    /// Closes what is not the program's, says that all is set up by `layers`, and becomes the program.
+    pub(crate) fn start(&self, mut status: impl Write, layers: &[Layer]) -> Result<Infallible, Failure> {
+        raw::close_others_on_exec().map_err(Failure::at(Stage::Descriptors))?;
+        let ready = Line::Ready(layers.iter().map(|layer| layer.name().to_owned()).collect());
+        let told = status.write_all(&ready.encode());
+        told.map_err(|_| Failure::new(Stage::Descriptors, Errno::EPIPE as i32))?;
+        self.exec()
     }
 
     fn exec(&self) -> Result<Infallible, Failure> {

@@ -1,6 +1,6 @@
 use std::os::unix::ffi::OsStringExt;
 
-use super::status::{Failure, outcome};
+use super::status::{Failed, Failure, outcome};
 use super::*;
 
 #[test]
@@ -20,19 +20,12 @@ fn a_request_keeps_bytes_that_are_not_unicode() {
 #[test]
 fn only_a_ready_line_without_a_failure_counts_as_started() {
     let ready = r#"{"ready":["a"]}"#.to_owned() + "\n";
-    let failed = r#"{"failed":{"stage":"exec","errno":2}}"#.to_owned() + "\n";
-    let failure = Some(Failure { stage: Stage::Exec, errno: 2 });
+    let failed = r#"{"failed":{"step":{"stage":"exec","errno":2}}}"#.to_owned() + "\n";
+    let failure = Some(Failed::Step(Failure { stage: Stage::Exec, errno: 2 }));
     assert_eq!(outcome(ready.as_bytes()), Ok(vec!["a".to_owned()]));
-    assert_eq!(outcome((ready.clone() + &failed).as_bytes()), Err(failure));
+    assert_eq!(outcome((ready.clone() + &failed).as_bytes()), Err(failure.clone()));
     assert_eq!(outcome(failed.as_bytes()), Err(failure));
     for silent in ["", "\n", "{}", "ready", &ready[..5]] {
         assert_eq!(outcome(silent.as_bytes()), Err(None), "{silent:?}");
-    }
-}
-
-#[test]
-fn nothing_is_reported_as_enforced_that_is_not_built() {
-    for policy in [Policy::Command, Policy::Claude, Policy::Git] {
-        assert_eq!(steps::confine(policy), Ok(&[][..]));
     }
 }

@@ -1,0 +1,45 @@
+//! Step 4: no privilege, and none to be had.
+//!
+//! Inside a user namespace its first process holds every capability; the steps before needed that. From here on nothing
+//! does. Emptying the bounding set means that not even executing a file as user 0 gives one back.
+
+use rustix::process::DumpableBehavior;
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use super::{Step, failed};
+use crate::launch::Layer;
+
+/// Drops every capability from every set, and every way to get one through a set-user-id file.
+///
+/// # Errors
+/// When the kernel refuses.
+pub(super) fn drop_all(layers: &mut Vec<Layer>) -> Step {
+    for number in 0..64 {
+        let one = CapabilitySet::from_bits_retain(1 << number);
+        match rustix::thread::remove_capability_from_bounding_set(one) {
+            Ok(()) => {}
+            // The kernel knows no more than the ones before.
+            Err(rustix::io::Errno::INVAL) if number > 0 => break,
+            Err(errno) => return Err(failed(Layer::Capabilities, "prctl PR_CAPBSET_DROP")(errno)),
+        }
+    }
+    rustix::thread::clear_ambient_capability_set()
+        .map_err(failed(Layer::Capabilities, "prctl PR_CAP_AMBIENT_CLEAR_ALL"))?;
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    rustix::thread::set_capabilities(None, none).map_err(failed(Layer::Capabilities, "capset"))?;
+    layers.push(Layer::Capabilities);
+    rustix::thread::set_no_new_privs(true)
+        .map_err(failed(Layer::NoNewPrivs, "prctl PR_SET_NO_NEW_PRIVS"))?;
+    layers.push(Layer::NoNewPrivs);
+    Ok(())
+}
+
+/// Keeps processes of the same user from tracing this one or reading its memory.
+pub(super) fn hide_memory() -> Step {
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(failed(Layer::Capabilities, "prctl PR_SET_DUMPABLE"))
+}

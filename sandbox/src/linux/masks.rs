@@ -1,0 +1,119 @@
+//! Step 3e: what is hidden.
+//!
+//! An empty directory or file that nobody may open is bound over each protected path that exists, and over every other
+//! place where a mount shows the same files. The program gets `EACCES`. Links are hidden at their end: the name that
+//! points there then leads to the mask. What no mask can cover is another hard link to the same file, which is why
+//! whoever makes the request looks for those and names them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::dev::{MASK_DIRECTORY, MASK_FILE};
+use super::mountinfo::{self, Mount};
+use super::{Step, failed};
+use crate::launch::{Confinement, Layer, LayerFailure, Remedy};
+
+/// What is hidden from every program, as data.
+const COVERED: &str = include_str!("../../policy/covered-linux.toml");
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Covered {
+    covered: Vec<Line>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    path: PathBuf,
+    #[serde(rename = "reason")]
+    _reason: String,
+}
+
+/// The paths that are hidden from every program, where they exist.
+pub(super) fn always() -> Step<Vec<PathBuf>> {
+    let file: Covered = toml::from_str(COVERED)
+        .map_err(|error| LayerFailure::new(Layer::Masks, format!("covered-linux.toml: {error}"), 0))?;
+    Ok(file.covered.into_iter().map(|line| line.path).collect())
+}
+
+/// Hides what is to be hidden.
+///
+/// # Errors
+/// When a mask cannot be put, or would hide something in `needed`.
+pub(super) fn apply(confinement: &Confinement, needed: &[PathBuf]) -> Step {
+    let table = fs::read("/proc/self/mountinfo").map_err(failed(Layer::Masks, "read /proc/self/mountinfo"))?;
+    let mounts = mountinfo::parse(&table);
+    let mut found = BTreeSet::new();
+    for path in always()?.iter().chain(&confinement.hidden) {
+        found.extend(ends_of(path, &mounts)?);
+    }
+    let needed: Vec<PathBuf> = needed.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    let mut last: Option<&Path> = None;
+    for path in &found {
+        // Sorted: what lies below a mask comes right after it, and is hidden with it.
+        if last.is_some_and(|last| path.starts_with(last)) {
+            continue;
+        }
+        if let Some(needed) = needed.iter().find(|needed| needed.starts_with(path)) {
+            return Err(conflict(path, needed));
+        }
+        cover(path)?;
+        last = Some(path);
+    }
+    Ok(())
+}
+
+fn conflict(path: &Path, needed: &Path) -> LayerFailure {
+    let call = format!("hide {} which holds {}", path.display(), needed.display());
+    LayerFailure { remedy: Some(Remedy::HidesWhatIsNeeded), ..LayerFailure::new(Layer::Masks, call, nix::errno::Errno::EINVAL as i32) }
+}
+
+
+/// Where `path` leads, and where else that shows. Nothing where it does not exist or we cannot get there: the program,
+/// with the same identity and fewer rights, cannot either.
+fn ends_of(path: &Path, mounts: &[Mount]) -> Step<Vec<PathBuf>> {
+    let real = match path.canonicalize() {
+        Ok(real) => real,
+        Err(error) if is_out_of_reach(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(failed(Layer::Masks, format!("realpath {}", path.display()))(error)),
+    };
+    let same = |place: &PathBuf| match (fs::symlink_metadata(place), fs::symlink_metadata(&real)) {
+        (Ok(one), Ok(other)) => one.dev() == other.dev(),
+        _ => false,
+    };
+    let mut ends: Vec<PathBuf> = mountinfo::other_places(mounts, &real).into_iter().filter(same).collect();
+    ends.push(real);
+    Ok(ends)
+}
+
+fn is_out_of_reach(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    let looped = error.raw_os_error() == Some(nix::errno::Errno::ELOOP as i32);
+    looped || matches!(error.kind(), NotFound | NotADirectory | PermissionDenied)
+}
+
+fn cover(path: &Path) -> Step {
+    let found = fs::symlink_metadata(path).map_err(failed(Layer::Masks, format!("lstat {}", path.display())))?;
+    let mask = if found.is_dir() { MASK_DIRECTORY } else { MASK_FILE };
+    rustix::mount::mount_bind(mask, path)
+        .map_err(failed(Layer::Masks, format!("bind a mask over {}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_what_is_always_hidden_is_sound() {
+        let paths = always().unwrap();
+        assert!(paths.iter().all(|path| path.is_absolute()));
+        let unique: BTreeSet<_> = paths.iter().collect();
+        assert_eq!(unique.len(), paths.len());
+    }
+}

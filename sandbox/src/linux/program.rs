@@ -1,0 +1,31 @@
+//! Step 6: the process that becomes the program.
+
+use std::convert::Infallible;
+
+use super::seccomp::Filter;
+use super::{View, landlock};
+use crate::launch::status::{Failed, Failure, Stage};
+use crate::launch::steps::{Job, settle};
+use crate::launch::{Layer, ProcessGroup};
+
+/// Becomes the program; comes back only with the reason why not.
+pub(super) fn become_it(job: &Job, layers: Vec<Layer>, filter: &Filter) -> Failed {
+    let Err(failed) = try_become(job, layers, filter);
+    failed
+}
+
+fn try_become(job: &Job, mut layers: Vec<Layer>, filter: &Filter) -> Result<Infallible, Failed> {
+    if job.request.group == ProcessGroup::OwnSession {
+        nix::unistd::setsid().map_err(Failure::at(Stage::Session))?;
+    }
+    settle(&job.request)?;
+    layers.push(Layer::Rlimits);
+    let grants = match View::of(job.request.policy) {
+        View::WholeSystem => landlock::Grants::for_whole_system(&job.confinement),
+        View::Only => landlock::Grants::for_minimal_root(&job.confinement),
+    };
+    landlock::restrict(&grants, &mut layers)?;
+    // Last: it forbids what the steps before needed.
+    filter.install(&mut layers)?;
+    Ok(job.program.start(&job.status, &layers)?)
+}
