@@ -58,7 +58,7 @@ pub(super) fn build(request: &LaunchRequest, confinement: &Confinement, layers: 
         }
     }
     pieces.sort_by(|one, other| one.path.cmp(&other.path));
-    let proc = proc::mount(proc::Extent::Full)?;
+    let proc = proc::mount()?;
     let scratch = match &confinement.scratch {
         Scratch::None => None,
         wanted @ (Scratch::Directory(_) | Scratch::Memory { .. }) => Some(scratch::make(wanted)?),

@@ -22,6 +22,7 @@
 
 mod capabilities;
 mod dev;
+pub(crate) mod elf;
 pub(crate) mod handover;
 mod init;
 mod landlock;

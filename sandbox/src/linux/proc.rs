@@ -8,20 +8,7 @@ use super::Step;
 use super::mounts::{FROZEN, NOEXEC, Tree};
 use crate::launch::Layer;
 
-/// What is in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
-    /// Everything.
-    Full,
-    /// The processes only.
-    Processes,
-}
-
 /// Makes it; not attached yet. Only a member of the process namespace can.
-pub(super) fn mount(extent: Extent) -> Step<Tree> {
-    let options: &[(&str, &str)] = match extent {
-        Extent::Full => &[],
-        Extent::Processes => &[("subset", "pid")],
-    };
-    Tree::new(Layer::Proc, "proc", options, FROZEN | NOEXEC)
+pub(super) fn mount() -> Step<Tree> {
+    Tree::new(Layer::Proc, "proc", &[], FROZEN | NOEXEC)
 }

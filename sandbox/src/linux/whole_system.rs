@@ -38,7 +38,7 @@ pub(super) fn build(request: &LaunchRequest, confinement: &Confinement, layers: 
     layers.push(Layer::Scratch);
     devices.put(CWD, Path::new("/dev"), dev::Extent::Full)?;
     layers.push(Layer::Dev);
-    proc::mount(proc::Extent::Full)?.attach(CWD, Path::new("/proc"))?;
+    proc::mount()?.attach(CWD, Path::new("/proc"))?;
     layers.push(Layer::Proc);
     masks::apply(confinement, &needed(request, confinement))?;
     layers.push(Layer::Masks);

@@ -1,13 +1,20 @@
-//! The sandbox on Linux.
+//! The sandbox on Linux: each probe is a real attempt by a real program inside the real sandbox; it asserts why the attempt
+//! failed, and the same attempt outside succeeds.
+//!
+//! Run by root, the whole suite runs once more as an ordinary user (see `ordinary_user`).
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
-mod support;
-use support::*;
-use gatehouse_sandbox::launch::*;
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
-#[tokio::test]
-async fn smoke() {
-    let r = request(Policy::Command, &["/bin/sh", "-c", std::env::var("SMOKE").unwrap().as_str()]);
-    let run = run(&r, &memory()).await;
-    println!("{}\n{}\n{:?} {:?}", run.stdout, run.stderr, run.ended, run.enforced_by);
-}
+mod claude;
+mod files;
+mod git;
+mod host;
+mod kernel;
+mod life;
+mod network;
+mod ordinary_user;
+mod probe;
+mod processes;
+mod required;
+mod self_confinement;
+mod tools;

@@ -1,0 +1,77 @@
+//! Probe 68: what honest programs do works.
+
+use gatehouse_sandbox::launch::{Confinement, Exit, Policy, Scratch};
+
+use crate::host::Host;
+use crate::probe::{Cause, can_run, command, inside, request, run};
+
+/// A shell script as a command, its output on success.
+async fn works(host: &Host, script: &str) -> String {
+    let confined = Confinement { scratch: Scratch::Memory { bytes: 256 << 20 }, ..command(host) };
+    let mut request = request(Policy::Command, &["/bin/sh", "-ec", script]);
+    request.cwd = host.path("ws").into();
+    request.env.insert("TMPDIR".into(), "/tmp".into());
+    let run = run(&request, &confined).await;
+    assert_eq!(run.ended.how, Exit::Code(0), "{script}: {run:?}");
+    run.stdout
+}
+
+#[tokio::test]
+async fn shells_pipes_and_temporary_files() {
+    let host = Host::new();
+    assert_eq!(works(&host, "printf 'b\\na\\nb\\n' | sort | uniq | tr '\\n' ' '").await, "a b ");
+    assert_eq!(works(&host, "f=$(mktemp); echo x > $f; cat $f; cd /tmp/home; pwd").await, "x\n/tmp/home\n");
+    assert_eq!(works(&host, "cat file; test -r /usr/bin/env; ls / >/dev/null; nproc >/dev/null").await, "public");
+    assert_eq!(works(&host, "mkfifo /tmp/f; (echo y > /tmp/f &) ; cat /tmp/f").await, "y\n");
+}
+
+#[tokio::test]
+async fn terminals_threads_and_pairs() {
+    let host = Host::new();
+    let confined = command(&host);
+    assert_eq!(inside(&confined, &["terminal"]).await, Cause::Ok("hello".into()));
+    assert_eq!(inside(&confined, &["threads", "200"]).await, Cause::Ok("200".into()));
+    assert_eq!(inside(&confined, &["pair-ping"]).await, Cause::Ok("ping".into()));
+}
+
+#[tokio::test]
+async fn git_of_ones_own() {
+    let host = Host::new();
+    let script = "cd /tmp; git init -q r; cd r; echo x > f; git add f; \
+        git -c user.name=t -c user.email=t@e commit -q -m first; git log --format=%s";
+    assert_eq!(works(&host, script).await, "first\n");
+}
+
+#[tokio::test]
+async fn python_with_several_processes() {
+    if !can_run("python3", "/usr/bin/python3".as_ref()) {
+        return;
+    }
+    let host = Host::new();
+    let script = "cat > /tmp/t.py <<'X'\nimport multiprocessing as m, subprocess\n\
+        def f(x): return x * x\n\
+        if __name__ == '__main__':\n    with m.Pool(4) as p: print(sum(p.map(f, range(10))))\n    \
+        print(subprocess.run(['echo', 'z'], capture_output=True, text=True).stdout.strip())\nX\npython3 /tmp/t.py";
+    assert_eq!(works(&host, script).await, "285\nz\n");
+}
+
+#[tokio::test]
+async fn node_with_a_child() {
+    if !can_run("node", "/usr/bin/node".as_ref()) {
+        return;
+    }
+    let host = Host::new();
+    let script = "node -e \"const c=require('child_process').spawn('cat',{stdio:['pipe','pipe','inherit']});\
+        c.stdout.on('data',d=>process.stdout.write(d));c.stdin.end('through')\"";
+    assert_eq!(works(&host, script).await, "through");
+}
+
+#[tokio::test]
+async fn a_compiler() {
+    if !can_run("cc", "/usr/bin/cc".as_ref()) {
+        return;
+    }
+    let host = Host::new();
+    let script = "printf '#include <stdio.h>\\nint main(){puts(\"built\");}' > /tmp/a.c; cc -o /tmp/a /tmp/a.c; /tmp/a";
+    assert_eq!(works(&host, script).await, "built\n");
+}
