@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use gatehouse_proto::refusal::Refusal;
 use gatehouse_proto::socket::{self, Role};
@@ -114,10 +115,7 @@ impl Executor {
     }
 
     /// Dies as a killed process does.
-    pub fn kill(mut self) -> PathBuf {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
+    pub fn kill(self) -> PathBuf {
         self.runtime_dir.clone()
     }
 }
@@ -125,7 +123,7 @@ impl Executor {
 impl Drop for Executor {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
+            runtime.shutdown_timeout(Duration::from_secs(10));
         }
     }
 }
