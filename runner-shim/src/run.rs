@@ -207,6 +207,10 @@ impl Run {
             Some(result) => {
                 let mut finished = claude::finished(result, ended.exit_code);
                 if finished.is_error {
+                    // A Claude Code that could not even begin says why on its standard error alone.
+                    if finished.result_text.trim().is_empty() {
+                        finished.result_text = ended.stderr;
+                    }
                     finished.result_text = cleaner.clean(&finished.result_text);
                 }
                 Ending::Told(Outcome::Finished(finished))

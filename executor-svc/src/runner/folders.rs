@@ -64,9 +64,31 @@ impl SessionFolders {
     #[must_use]
     pub fn has_history(&self, claude_session_id: &str) -> bool {
         let transcript = format!("{claude_session_id}.jsonl");
-        let Ok(projects) = std::fs::read_dir(self.config().join("projects")) else { return false };
-        projects.flatten().any(|project| project.path().join(&transcript).is_file())
+        self.transcripts().any(|path| path.ends_with(&transcript) && holds_a_message(&path))
     }
+
+    /// Removes the transcripts of Claude Code processes that were killed before they wrote a message down. Such a one
+    /// can neither be resumed ("no conversation found") nor begun again ("already in use").
+    ///
+    /// # Errors
+    /// When one cannot be removed.
+    pub fn drop_empty_histories(&self) -> io::Result<()> {
+        self.transcripts().filter(|path| !holds_a_message(path)).try_for_each(std::fs::remove_file)
+    }
+
+    fn transcripts(&self) -> impl Iterator<Item = PathBuf> {
+        let projects = std::fs::read_dir(self.config().join("projects")).into_iter().flatten().flatten();
+        let files = projects.filter_map(|project| std::fs::read_dir(project.path()).ok()).flatten().flatten();
+        files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|ext| ext == "jsonl"))
+    }
+}
+
+/// A message of the user stands near the beginning of every transcript that has one; what cannot be read counts as one.
+fn holds_a_message(transcript: &Path) -> bool {
+    use std::io::BufRead;
+    let Ok(file) = std::fs::File::open(transcript) else { return true };
+    let mut lines = io::BufReader::new(file).lines();
+    lines.any(|line| line.map_or(true, |line| line.contains("\"type\":\"user\"")))
 }
 
 #[cfg(test)]
@@ -81,8 +103,21 @@ mod tests {
         assert!(!folders.has_history("abc"));
         let project = folders.config().join("projects/-some-dir");
         std::fs::create_dir_all(&project).unwrap();
-        std::fs::write(project.join("abc.jsonl"), "{}").unwrap();
+        std::fs::write(project.join("abc.jsonl"), "{}\n{\"type\":\"user\"}\n").unwrap();
         assert!(folders.has_history("abc"));
         assert!(!folders.has_history("abd"));
+    }
+
+    #[test]
+    fn a_history_without_a_message_is_none_and_goes_before_the_next_launch() {
+        let state = tempfile::tempdir().unwrap();
+        let folders = SessionFolders::of(state.path(), &SessionId::mint());
+        let project = folders.config().join("projects/-some-dir");
+        std::fs::create_dir_all(&project).unwrap();
+        std::fs::write(project.join("empty.jsonl"), "{\"type\":\"atis-latch\"}\n").unwrap();
+        std::fs::write(project.join("begun.jsonl"), "{\"type\":\"user\"}\n").unwrap();
+        assert!(!folders.has_history("empty") && folders.has_history("begun"));
+        folders.drop_empty_histories().unwrap();
+        assert!(!project.join("empty.jsonl").exists() && project.join("begun.jsonl").exists());
     }
 }
