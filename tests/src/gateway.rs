@@ -92,6 +92,18 @@ impl Gateway {
         gateway
     }
 
+    /// The executor's process.
+    #[must_use]
+    pub fn executor_pid(&self) -> Option<u32> {
+        self.executor.as_ref().map(Child::id)
+    }
+
+    /// The front's process.
+    #[must_use]
+    pub fn front_pid(&self) -> Option<u32> {
+        self.front.as_ref().map(Child::id)
+    }
+
     /// The state directory.
     #[must_use]
     pub fn state_dir(&self) -> PathBuf {
@@ -251,6 +263,12 @@ impl Gateway {
     /// Learns the secrets of a live session, for the scan at the end.
     pub fn learn(&mut self, brain: &Brain) {
         self.secrets.learn_session(brain, &self.runtime_dir());
+    }
+
+    /// For a test that names the gateway's own directories or processes in its calls: answers may repeat them, logs may
+    /// not.
+    pub const fn names_internals(&mut self) {
+        self.secrets.name_internals();
     }
 
     /// Runs the command line on this gateway.
