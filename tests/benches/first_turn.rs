@@ -65,7 +65,16 @@ fn first_request(claude: &Path) -> Duration {
     let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
     let begin = Instant::now();
     let mut child = Command::new(claude)
-        .args(["--bare", "-p", "--output-format", "stream-json", "--verbose", "--model", "chatgpt-main", "hello"])
+        .args([
+            "--bare",
+            "-p",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--model",
+            "chatgpt-main",
+            "hello",
+        ])
         .env_clear()
         .env("HOME", home.path())
         .env("CLAUDE_CONFIG_DIR", home.path())

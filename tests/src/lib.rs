@@ -19,6 +19,7 @@ pub mod raw;
 pub mod record;
 pub mod scan;
 pub mod transcripts;
+pub mod up;
 pub mod waiting;
 
 pub use binaries::{claude, skip};
