@@ -58,12 +58,28 @@ pub fn default_runtime_dir() -> PathBuf {
 /// When `path` cannot be part of a URI.
 #[cfg(feature = "client")]
 pub fn channel(path: &Path) -> Result<tonic::transport::Channel, io::Error> {
+    channel_noting(path, || {})
+}
+
+/// The same, and calls `connected` with each new connection, the first one too.
+///
+/// # Errors
+/// When `path` cannot be part of a URI.
+#[cfg(feature = "client")]
+pub fn channel_noting(
+    path: &Path,
+    connected: impl Fn() + Clone + Send + 'static,
+) -> Result<tonic::transport::Channel, io::Error> {
     let path = path.to_owned();
     // The URI names no host that exists; the connector below ignores it.
     let endpoint = tonic::transport::Endpoint::from_static("http://gatehouse.invalid");
     Ok(endpoint.connect_with_connector_lazy(tower::service_fn(move |_: tonic::transport::Uri| {
-        let path = path.clone();
-        async move { Ok::<_, io::Error>(hyper_util::rt::TokioIo::new(tokio::net::UnixStream::connect(path).await?)) }
+        let (path, connected) = (path.clone(), connected.clone());
+        async move {
+            let stream = tokio::net::UnixStream::connect(path).await?;
+            connected();
+            Ok::<_, io::Error>(hyper_util::rt::TokioIo::new(stream))
+        }
     })))
 }
 
@@ -93,7 +109,10 @@ pub fn make_private_dir(path: &Path) -> io::Result<()> {
     }
     let found = path.symlink_metadata().map_err(named)?;
     if !found.is_dir() || found.uid() != nix::unistd::geteuid().as_raw() {
-        return Err(named(io::Error::new(io::ErrorKind::PermissionDenied, "is not a directory of this user")));
+        return Err(named(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "is not a directory of this user",
+        )));
     }
     if found.permissions().mode() & 0o077 != 0 {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).map_err(named)?;
@@ -107,11 +126,15 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
-        Ok(found) if !found.file_type().is_socket() => {
-            Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{}: is in the way and not a socket", path.display())))
-        }
+        Ok(found) if !found.file_type().is_socket() => Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            format!("{}: is in the way and not a socket", path.display()),
+        )),
         Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
-            Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, format!("{}: another executor listens there", path.display()))),
+            Ok(_) => Err(io::Error::new(
+                io::ErrorKind::AddrInUse,
+                format!("{}: another executor listens there", path.display()),
+            )),
             Err(_) => std::fs::remove_file(path),
         },
     }

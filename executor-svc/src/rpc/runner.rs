@@ -178,10 +178,9 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The marker keeps any first character from meaning something to Claude Code, and equal prompts distinct. A NUL would
-/// end the text for it; ChatGPT is shown the ledger's text in any case.
+/// The marker keeps any first character from meaning something to Claude Code, and equal prompts distinct.
 fn stdin_text(ordinal: u32, prompt: &str) -> String {
-    format!("[gatehouse run {ordinal}]\n{}", prompt.replace('\0', "\u{fffd}"))
+    format!("[gatehouse run {ordinal}]\n{prompt}")
 }
 
 fn planned_tools(session: &Session) -> Vec<v1::PlannedTool> {
