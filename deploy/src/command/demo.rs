@@ -100,6 +100,7 @@ async fn conversation(
     let mut brain = Brain::start(client, &start).await.map_err(in_demo)?;
     brain.settle().await.map_err(in_demo)?;
     transcript.state(brain.state())?;
+    launched(brain.state())?;
     first_run(&mut brain, directory, transcript).await?;
 
     transcript.heading("Second run: the same Claude Code session goes on")?;
@@ -121,12 +122,23 @@ async fn conversation(
     Ok(())
 }
 
+/// A session that failed to start says why and what to do.
+fn launched(state: &State) -> Result<(), Failure> {
+    let error = &state.0["launch_error"];
+    if error.is_null() {
+        return Ok(());
+    }
+    let text = |field: &str| error[field].as_str().unwrap_or_default().to_owned();
+    Err(Failure::failed(format!("Claude Code did not start ({}): {}", text("code"), text("message")))
+        .hint(text("what_to_do")))
+}
+
 async fn first_run(
     brain: &mut Brain,
     directory: &Path,
     transcript: &mut Transcript<'_>,
 ) -> Result<(), Failure> {
-    let find = json!({"directory": directory, "name_contains": "readme", "max_depth": 2, "limit": 20});
+    let find = json!({"directory": directory, "name_contains": "README", "max_depth": 2, "limit": 20});
     act(brain, transcript, &[Call::new("FindFiles", find)]).await?;
     let introduction = match first_file(brain.state()) {
         Some(path) => path,
