@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod binding;
 mod claude;
 mod clean;
 mod gate;

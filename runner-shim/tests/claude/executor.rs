@@ -35,6 +35,8 @@ pub struct Ledger {
     pub slow: HashMap<String, Duration>,
     pub opens: usize,
     pub no_keys: Vec<String>,
+    /// How many more ends are not heard.
+    pub deaf_to_ends: usize,
     pub ended: Option<v1::end_run_request::Outcome>,
 }
 
@@ -129,9 +131,10 @@ impl Executor {
                 changed.changed().await.unwrap();
             }
         };
-        tokio::time::timeout(Duration::from_secs(90), found)
-            .await
-            .unwrap_or_else(|_| panic!("never came: {what}"))
+        tokio::time::timeout(Duration::from_secs(90), found).await.unwrap_or_else(|_| {
+            let ended = self.ledger.lock().unwrap().ended.clone();
+            panic!("never came: {what}; the run's end: {ended:?}")
+        })
     }
 
     /// The turn with that number (from 0), once it is open.
@@ -318,7 +321,13 @@ impl Runner for Executor {
         request: Request<v1::EndRunRequest>,
     ) -> Result<Response<v1::EndRunReply>, Status> {
         self.admit(&request)?;
-        self.with(|ledger| ledger.ended = request.into_inner().outcome);
-        Ok(Response::new(v1::EndRunReply {}))
+        self.with(|ledger| {
+            if let Some(fewer) = ledger.deaf_to_ends.checked_sub(1) {
+                ledger.deaf_to_ends = fewer;
+                return Err(Status::unavailable("not heard"));
+            }
+            ledger.ended = request.into_inner().outcome;
+            Ok(Response::new(v1::EndRunReply {}))
+        })
     }
 }

@@ -16,6 +16,8 @@ pub enum Cut {
     BeforeAnswer,
     /// It is closed once `message_start` has been passed on.
     AfterStart,
+    /// The same, but the answer is ended properly first, as if that were all of it.
+    EndAfterStart,
 }
 
 pub struct Proxy {
@@ -132,9 +134,14 @@ impl Shared {
                 return false;
             }
             passed.extend_from_slice(&part[..read]);
-            if cut == Cut::AfterStart && find(&passed, b"message_start\"").is_some() {
+            if matches!(cut, Cut::AfterStart | Cut::EndAfterStart)
+                && find(&passed, b"message_start\"").is_some()
+            {
                 // The client is to have read it before the end.
                 tokio::time::sleep(Duration::from_millis(200)).await;
+                if cut == Cut::EndAfterStart {
+                    let _ = client.write_all(b"0\r\n\r\n").await;
+                }
                 return false;
             }
         }

@@ -62,13 +62,13 @@ async fn a_long_call_is_kept_alive() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_run_is_told_to_an_executor_that_was_away_at_that_moment() {
+async fn the_end_of_a_run_is_told_until_it_is_heard() {
     let shim = Setting::new().start();
     let turn = shim.executor.turn(0).await;
-    let claude = shim.claude();
+    shim.executor.with(|ledger| ledger.deaf_to_ends = 3);
     shim.executor.reply(&turn, "last words", &[]);
+    shim.executor.until("a lost end", |ledger| (ledger.deaf_to_ends < 3).then_some(())).await;
     shim.executor.stop();
-    wait_gone(&claude).await;
     shim.executor.start();
     assert_eq!(shim.executor.finished().await.exit_code, 0);
 }

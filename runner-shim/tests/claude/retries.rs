@@ -1,6 +1,6 @@
 //! Whatever Claude Code repeats, and however: one turn, one reply.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::proxy::{Cut, Proxy, send};
 use crate::shim::{Setting, Shim};
@@ -20,7 +20,9 @@ async fn goes_on_after(shim: &Shim, asked: usize) {
     let ids = shim.executor.reply(&first, "once", &[("Read", json!({"a": 1})), ("Slow", json!({}))]);
     let second = shim.executor.turn(1).await;
     assert_eq!(second.name.1, ids.iter().cloned().collect());
-    assert!(ids.iter().all(|id| shim.executor.effects(id) == 1));
+    for id in &ids {
+        assert_eq!(shim.executor.effects(id), 1, "{:?}", second.seen);
+    }
     shim.executor.reply(&second, "done", &[]);
     assert_eq!(shim.executor.finished().await.result_text, "done");
     shim.executor.with(|ledger| assert_eq!(ledger.turns.len(), 2));
@@ -34,19 +36,35 @@ async fn a_connection_that_breaks_before_the_answer_joins_the_same_turn() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_after_its_start_is_asked_again_as_one_message_and_gets_one() {
+async fn a_stream_that_breaks_after_its_start_joins_the_same_turn() {
     let (shim, proxy) = started(&[Cut::AfterStart], |_| {}).await;
     goes_on_after(&shim, 2).await;
-    let bodies = proxy.bodies();
-    assert_eq!(
-        (&bodies[0]["stream"], bodies[1].get("stream").unwrap_or(&Value::Null) == &json!(true)),
-        (&json!(true), false)
-    );
+    assert_eq!(forms(&proxy)[..2], [true, true]);
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_after_its_start_is_asked_again_as_one_message_and_gets_one() {
+    let (shim, proxy) = started(&[Cut::EndAfterStart], |_| {}).await;
+    goes_on_after(&shim, 2).await;
+    assert_eq!(forms(&proxy)[..2], [true, false]);
+}
+
+/// Which of the requests asked for a stream.
+fn forms(proxy: &Proxy) -> Vec<bool> {
+    proxy.bodies().iter().map(|body| body["stream"] == true).collect()
 }
 
 #[tokio::test]
 async fn a_watchdog_that_fires_while_chatgpt_thinks_opens_no_second_turn() {
-    let (shim, proxy) = started(&[], |setting| setting.plan.stream_idle_timeout_ms = 3000).await;
+    // The watchdog over events cannot be set below 300 s, the one over bytes to no less than 10 s.
+    let proxy = Proxy::start(&[]).await;
+    let mut setting = Setting::new();
+    setting.through_with(
+        &proxy,
+        "export CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS=10000 CLAUDE_ENABLE_BYTE_WATCHDOG=1",
+    );
+    setting.plan.ping_seconds = 60;
+    let shim = setting.start();
     goes_on_after(&shim, 2).await;
     assert!(proxy.bodies().len() >= 3);
 }

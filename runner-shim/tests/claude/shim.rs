@@ -98,9 +98,14 @@ impl Setting {
 
     /// Leads Claude Code's model requests through a proxy.
     pub fn through(&mut self, proxy: &Proxy) {
+        self.through_with(proxy, ":");
+    }
+
+    /// The same, with one more shell command before Claude Code is started.
+    pub fn through_with(&mut self, proxy: &Proxy, command: &str) {
         let (dir, port) = (proxy.directory().display(), proxy.port());
         self.script(&format!(
-            "case \"$1\" in --version) ;; *)\n\
+            "{command}\ncase \"$1\" in --version) ;; *)\n\
              echo \"$ANTHROPIC_BASE_URL\" > {dir}/new\n/bin/mv {dir}/new {dir}/upstream\n\
              export ANTHROPIC_BASE_URL=http://127.0.0.1:{port};;\nesac\nexec {} \"$@\"",
             claude().display()

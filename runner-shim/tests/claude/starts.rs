@@ -52,11 +52,7 @@ async fn the_last_words_of_one_that_ends_at_once_are_told_without_secrets_and_pa
         cannot read <home>/x: <secret> at http://127.0.0.1:<number>, pid <number>, parent <number>\n\
         config <config>, tmp <tmp>, args --bare -p";
     assert!(failed.message.starts_with(expected), "{}", failed.message);
-    assert!(
-        failed.message.contains("--mcp-config <run>/mcp.json") && failed.message.ends_with("me <claude>"),
-        "{}",
-        failed.message
-    );
+    assert!(failed.message.contains("--mcp-config <run>/mcp.json"), "{}", failed.message);
 }
 
 #[tokio::test]

@@ -103,21 +103,12 @@ async fn the_shim_leads_a_session_of_its_own_and_is_not_dumpable() {
 }
 
 #[tokio::test]
-async fn the_next_run_goes_on_with_the_session_also_after_one_that_was_cut_off_in_its_calls() {
+async fn the_next_run_goes_on_with_the_session_after_one_that_was_cut_off_in_its_calls() {
     let mut setting = Setting::new();
     let proxy = Proxy::start(&[]).await;
     setting.through(&proxy);
     setting.prompt("remember the number 41");
-    let mut shim = setting.start();
-    shim.executor.slow_down("Slow", 600);
-    let first = shim.executor.turn(0).await;
-    let ids = shim.executor.reply(&first, "two calls", &[("Read", json!({})), ("Slow", json!({}))]);
-    shim.executor.until("the slow call", |ledger| (ledger.effects_of(&ids[1]) == 1).then_some(())).await;
-    let claude = shim.claude();
-    shim.signal(Signal::SIGKILL);
-    shim.gone().await;
-    wait_gone(&claude).await;
-    shim.executor.stop();
+    let ids = cut_off_in_a_call(&setting, Signal::SIGTERM).await;
 
     setting.resume("and now?");
     let shim = setting.start();
@@ -125,6 +116,7 @@ async fn the_next_run_goes_on_with_the_session_also_after_one_that_was_cut_off_i
     assert_eq!(turn.name, (2, BTreeSet::new()));
     let history = proxy.bodies().last().unwrap()["messages"].to_string();
     assert!(history.contains("remember the number 41") && history.contains("and now?"), "{history}");
+    assert!(history.contains(&ids[0]), "the call that had its result: {history}");
     let ids = shim.executor.reply(&turn, "", &[("Read", json!({}))]);
     let next = shim.executor.turn(1).await;
     assert_eq!(next.name.1, ids.into_iter().collect());
@@ -132,19 +124,43 @@ async fn the_next_run_goes_on_with_the_session_also_after_one_that_was_cut_off_i
     assert_eq!(shim.executor.finished().await.result_text, "42");
 }
 
-#[tokio::test]
-async fn the_next_run_is_known_also_after_one_that_was_cut_off_before_any_reply() {
-    let mut setting = Setting::new();
+/// A run with a call that has its result, and one that never gets it.
+async fn cut_off_in_a_call(setting: &Setting, signal: Signal) -> Vec<String> {
     let mut shim = setting.start();
-    shim.executor.turn(0).await;
-    shim.signal(Signal::SIGTERM);
+    shim.executor.slow_down("Slow", 600);
+    let first = shim.executor.turn(0).await;
+    let ids = shim.executor.reply(&first, "two calls", &[("Read", json!({})), ("Slow", json!({}))]);
+    shim.executor.until("the slow call", |ledger| (ledger.effects_of(&ids[1]) == 1).then_some(())).await;
+    let claude = shim.claude();
+    shim.signal(signal);
     shim.gone().await;
+    wait_gone(&claude).await;
     shim.executor.stop();
+    ids
+}
 
+#[tokio::test]
+async fn the_next_run_is_known_also_after_one_that_was_killed_before_it_wrote_anything_down() {
+    for signal in [Signal::SIGKILL, Signal::SIGTERM] {
+        let mut setting = Setting::new();
+        let mut shim = setting.start();
+        shim.executor.turn(0).await;
+        let claude = shim.claude();
+        shim.signal(signal);
+        shim.gone().await;
+        wait_gone(&claude).await;
+        shim.executor.stop();
+
+        setting.resume("again");
+        let shim = setting.start();
+        let turn = shim.executor.turn(0).await;
+        assert_eq!(turn.name, (2, BTreeSet::new()), "{signal}");
+        shim.executor.reply(&turn, "done", &[]);
+        assert!(!shim.executor.finished().await.is_error, "{signal}");
+    }
+    let mut setting = Setting::new();
+    cut_off_in_a_call(&setting, Signal::SIGKILL).await;
     setting.resume("again");
     let shim = setting.start();
-    let turn = shim.executor.turn(0).await;
-    assert_eq!(turn.name, (2, BTreeSet::new()));
-    shim.executor.reply(&turn, "done", &[]);
-    assert!(!shim.executor.finished().await.is_error);
+    assert_eq!(shim.executor.turn(0).await.name, (2, BTreeSet::new()));
 }
