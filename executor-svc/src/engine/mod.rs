@@ -405,7 +405,7 @@ impl Engine {
                     });
                 }
                 Effect::EndRunner { run_id, .. } => {
-                    self.order(Order::End { session: session.id.clone(), run: run_id.clone() })
+                    self.order(Order::End { session: session.id.clone(), run: run_id.clone() });
                 }
                 Effect::ActionCancelled { id, .. } => self.shared.performing.cancel(id),
                 _ => {}
