@@ -144,7 +144,7 @@ fn a_replay_of_recover_gives_out_only_the_lease_that_it_minted() {
     assert_eq!(again.answer, Answer::Replayed);
     assert_eq!(again.session.lease.id, recovered.lease.id);
     let rotated = step(&recovered, recover()).session;
-    let late = apply(&rotated, at(1), replay(&rotated, recovered.lease.id.clone()));
+    let late = apply(&rotated, at(1), replay(&rotated, recovered.lease.id));
     assert_eq!(late, Err(Refusal::LeaseMismatch));
 }
 
