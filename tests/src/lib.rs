@@ -17,6 +17,7 @@ pub mod places;
 pub mod processes;
 pub mod raw;
 pub mod record;
+pub mod relay;
 pub mod scan;
 pub mod transcripts;
 pub mod up;
