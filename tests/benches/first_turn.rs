@@ -3,6 +3,13 @@
 //! `make bench`, or `cargo bench -p gatehouse-tests --bench first_turn`. Prints a table for docs/performance.md. The two
 //! are measured in turn, in one run, so that whatever else the machine does meets both.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a measurement fails by panicking"
+)]
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::Path;

@@ -128,7 +128,7 @@ async fn the_inspector_finds_the_schemas_portable_in_each_era() {
             run(&gateway, inspect(&["--method", "tools/list", "--strict", "--format", "json"])).await;
         passed(era, &listed);
         let shown = String::from_utf8_lossy(&listed.stdout);
-        assert_eq!(shown.matches("\"native_session_").count() >= 6, true, "{era}: {shown}");
+        assert!(shown.matches("\"native_session_").count() >= 6, "{era}: {shown}");
 
         let nobody = format!(r#"{{"native_session_id":"ns_{0}","lease_id":"lease_{0}"}}"#, "0".repeat(32));
         let call =

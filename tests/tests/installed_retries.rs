@@ -68,9 +68,9 @@ async fn a_turn_survives_any_number_of_executors() {
     let process = processes::claude_of(brain.state().claude_session_id()).unwrap();
     for round in 0..3 {
         if round == 1 {
-            gateway.end_executor()
+            gateway.end_executor();
         } else {
-            gateway.kill_executor()
+            gateway.kill_executor();
         }
         gateway.start_executor().await;
         let state = brain.until(|state| state.0["current_run"]["attachment"] == "attached").await.unwrap();
