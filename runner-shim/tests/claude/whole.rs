@@ -129,6 +129,9 @@ async fn cut_off_in_a_call(setting: &Setting, signal: Signal) -> Vec<String> {
     let mut shim = setting.start();
     shim.executor.slow_down("Slow", 600);
     let first = shim.executor.turn(0).await;
+    if signal == Signal::SIGTERM {
+        written_down(setting).await;
+    }
     let ids = shim.executor.reply(&first, "two calls", &[("Read", json!({})), ("Slow", json!({}))]);
     shim.executor.until("the slow call", |ledger| (ledger.effects_of(&ids[1]) == 1).then_some(())).await;
     let claude = shim.claude();
@@ -137,6 +140,26 @@ async fn cut_off_in_a_call(setting: &Setting, signal: Signal) -> Vec<String> {
     wait_gone(&claude).await;
     shim.executor.stop();
     ids
+}
+
+/// Waits until Claude Code has written its prompt down, which it does a little later. What it is asked to write before
+/// that, it writes in another order, and then does not find its own prompt again.
+async fn written_down(setting: &Setting) {
+    let file = format!("{}.jsonl", setting.plan.claude_session_id);
+    let written = || -> Option<()> {
+        let projects =
+            std::fs::read_dir(std::path::Path::new(&setting.plan.config_dir).join("projects")).ok()?;
+        let texts =
+            projects.filter_map(|project| std::fs::read_to_string(project.ok()?.path().join(&file)).ok());
+        texts.filter(|text| text.contains("\"type\":\"user\"")).map(drop).next()
+    };
+    for _ in 0..500 {
+        if written().is_some() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    panic!("no transcript");
 }
 
 #[tokio::test]
