@@ -81,7 +81,7 @@ impl RunnerService {
         Ok(v1::RunPlan {
             run_ordinal: run.ordinal,
             claude_session_id: session.claude_session_id.clone(),
-            resume: folders.has_history(&session.claude_session_id),
+            resume: run.ordinal > 1,
             stdin_text: stdin_text(run.ordinal, &prompt.unwrap_or_default()),
             claude_binary: claude_binary(&settings.claude.candidates).map(path).unwrap_or_default(),
             expected_version: if settings.claude.any_version {

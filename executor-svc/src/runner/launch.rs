@@ -65,7 +65,6 @@ impl Runners {
         let shim = helper(settings, "runner-shim").ok_or(LaunchError::NoShim)?;
         let folders = SessionFolders::of(&settings.state_dir, session);
         folders.make().map_err(io("making the session's folders"))?;
-        folders.drop_empty_histories().map_err(io("removing an empty history"))?;
         let link = LinkToken::mint()?;
         let hash = link.hash();
         let (noted, noted_hash) = (run.clone(), hash.clone());
