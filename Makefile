@@ -68,6 +68,7 @@ test-installed: build claude ## The suite with the real Claude Code
 
 .PHONY: installed
 installed:
+	cargo test --locked -p runner-shim --test claude
 	cargo test --locked -p gatehouse-tests $(INSTALLED:%=--test %)
 
 .PHONY: skipped

@@ -94,7 +94,9 @@ impl Link {
         value.set_sensitive(true);
         let connections = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&connections);
-        let channel = channel_noting(socket, move || drop(count.fetch_add(1, Ordering::Relaxed)))?;
+        let channel = channel_noting(socket, move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        })?;
         let client = RunnerClient::with_interceptor(channel, Credentials(value))
             .max_decoding_message_size(MAX_MESSAGE)
             .max_encoding_message_size(MAX_MESSAGE);
