@@ -91,6 +91,10 @@ async fn a_run_whose_shim_was_killed_is_gone_and_the_next_one_goes_on() {
     let session = brain.state().claude_session_id().to_owned();
     let process = processes::claude_of(&session).unwrap();
     let late = brain.reply_arguments(Some("Too late."), &[]);
+    until("Claude Code has written its prompt down", async || {
+        transcripts::has_begun(&gateway.state_dir(), &session).then_some(())
+    })
+    .await;
     for shim in processes::shims_of(&gateway.runtime_dir()) {
         processes::signal(shim, Signal::SIGKILL);
     }
