@@ -230,3 +230,29 @@ fn demo_runs_a_whole_session_on_real_files() {
     gatehouse().args(["demo", "--claude", "/nonexistent/claude"]).assert().code(2);
     gatehouse().args(["demo", "/nonexistent/directory"]).assert().code(2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_demo_that_is_interrupted_leaves_nothing_behind() {
+    let Some(claude) = claude() else { return };
+    let (place, project) = (Place::fresh(), Project::small());
+    let mut demo = std::process::Command::new(binary("gatehouse"));
+    demo.arg("demo").arg(project.path()).env("CLAUDE_BIN", claude).env("TMPDIR", place.path());
+    let mut demo =
+        demo.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    until("the session's runner is there", async || {
+        let pids = processes::of_directory(place.path());
+        let shim = processes::all()
+            .into_iter()
+            .find(|process| pids.contains(&process.pid) && process.arguments[0].ends_with("runner-shim"));
+        shim.map(drop)
+    })
+    .await;
+    processes::signal(demo.id(), Signal::SIGTERM);
+    assert_eq!(demo.wait().unwrap().code(), Some(1));
+    until("nothing is left", async || processes::of_directory(place.path()).is_empty().then_some(())).await;
+    assert_eq!(
+        std::fs::read_dir(place.path()).unwrap().count(),
+        1,
+        "only the configuration of the place itself"
+    );
+}

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use gatehouse_proto::v1::VerifyLedgerRequest;
 use serde_json::json;
 
+use super::signals::StopSignals;
 use super::transcript::Transcript;
 use crate::chatgpt::{Brain, Call, Client, ClientError, Start, State};
 use crate::cli::Demo;
@@ -24,14 +25,10 @@ const SECOND_PROMPT: &str = "Thank you. And where is the licence mentioned?";
 
 pub(super) async fn run(options: Demo, screen: &mut Screen) -> Result<(), Failure> {
     let directory = directory(options.directory)?;
-    let home = tempfile::Builder::new().prefix("gatehouse-demo-").tempdir()?;
+    let home = tempfile::Builder::new().prefix("gh-demo-").tempdir()?;
     let log = home.path().join("log");
     let start = private_gateway(home.path(), &log, options.claude)?;
-    let outcome = tokio::select! {
-        outcome = in_gateway(start, &directory, screen) => outcome,
-        _ = tokio::signal::ctrl_c() => Err(Failure::failed("interrupted")),
-    };
-    outcome.map_err(|failure| with_log(failure, &log))
+    in_gateway(start, &directory, screen).await.map_err(|failure| with_log(failure, &log))
 }
 
 /// The directory to look at: as given, else the top of the repository around the current one, else the current one.
@@ -57,8 +54,8 @@ fn private_gateway(home: &Path, log: &Path, claude: Option<PathBuf>) -> Result<O
     Ok(Options {
         place: Place {
             config: Some(config),
-            state_dir: Some(home.join("state")),
-            runtime_dir: Some(home.join("run")),
+            state_dir: Some(home.join("s")),
+            runtime_dir: Some(home.join("r")),
         },
         listen: Some("127.0.0.1:0".to_owned()),
         environment,
@@ -69,9 +66,18 @@ fn private_gateway(home: &Path, log: &Path, claude: Option<PathBuf>) -> Result<O
 async fn in_gateway(start: Options, directory: &Path, screen: &mut Screen) -> Result<(), Failure> {
     let mut transcript = Transcript::new(screen);
     transcript.heading("A private gateway")?;
-    let gateway = Gateway::start(&Binaries::beside_this()?, start).await?;
+    let mut signals = StopSignals::watch()?;
+    let interrupted = || Failure::failed("interrupted");
+    let binaries = Binaries::beside_this()?;
+    let gateway = tokio::select! {
+        started = Gateway::start(&binaries, start) => started?,
+        () = signals.received() => return Err(interrupted()),
+    };
     transcript.gateway("executor and front are ready; no Claude Code process exists yet")?;
-    let outcome = conversation(&gateway, directory, &mut transcript).await;
+    let outcome = tokio::select! {
+        outcome = conversation(&gateway, directory, &mut transcript) => outcome,
+        () = signals.received() => Err(interrupted()),
+    };
     let stopped = gateway.shut_down().await;
     outcome?;
     transcript.gateway(&format!("shut down; runners that had to be stopped: {stopped}"))?;
