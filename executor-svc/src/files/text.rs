@@ -59,7 +59,7 @@ impl Utf8Check {
                 Err(_) => return Err(BadByte(self.bytes - carried as u64)),
             }
         }
-        match std::str::from_utf8(rest) {
+        match simdutf8::compat::from_utf8(rest) {
             Ok(_) => {}
             Err(error) if error.error_len().is_none() => {
                 self.unfinished.extend_from_slice(&rest[error.valid_up_to()..]);

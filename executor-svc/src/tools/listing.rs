@@ -95,7 +95,8 @@ fn walked<V: Visitor>(
     visitor: &V,
     ctx: &ToolContext,
 ) -> Result<(OpenDirectory, Walked<V::Item>), Refused> {
-    let directory = question.directory.map_or(ctx.files.root().path.as_path(), Path::new);
+    let root = ctx.files.root().path.as_path();
+    let directory = question.directory.map_or(root, Path::new);
     ctx.may_go_on(directory)?;
     let top = ctx.files.open_directory(directory)?;
     if question.cursor.as_ref().is_some_and(|cursor| cursor.directory != top.identity()) {

@@ -186,7 +186,8 @@ pub(crate) fn walk<V: Visitor>(
     queue.finish()
 }
 
-/// One for each core, within reason.
+/// Two for each core, within reason: while one waits for the disk, another has work.
 fn workers() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get).clamp(1, 8)
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    (cores * 2).clamp(2, 16)
 }

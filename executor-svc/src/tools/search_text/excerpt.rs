@@ -41,7 +41,7 @@ pub(super) fn excerpt(source: Source<'_>, hit: &Hit, context: usize) -> Excerpt 
         hit.line_start.max(hit.start.saturating_sub(2 * REACH as u64)),
         2 * REACH as u64,
     );
-    let line_is_whole = at == (hit.start - hit.line_start) as usize;
+    let line_is_whole = at as u64 == hit.start - hit.line_start;
     let fits = line_is_whole && slab[..at].chars().count() <= BEFORE_HIT * 3;
     let from = if fits { 0 } else { back(&slab, at, BEFORE_HIT) };
     let hidden_before = slab[from..at].chars().count() as u64;

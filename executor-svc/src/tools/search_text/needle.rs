@@ -7,7 +7,7 @@ use regex::bytes::{Regex, RegexBuilder};
 #[derive(Debug)]
 pub(super) enum Needle {
     /// Byte for byte.
-    Exact(Finder<'static>),
+    Exact(Box<Finder<'static>>),
     /// Blind to case.
     Folded { regex: Regex, longest: usize },
 }
@@ -25,7 +25,7 @@ pub(super) enum Case {
 impl Needle {
     pub(super) fn new(text: &str, case: Case) -> Result<Self, regex::Error> {
         Ok(match case {
-            Case::Sensitive => Self::Exact(Finder::new(text).into_owned()),
+            Case::Sensitive => Self::Exact(Box::new(Finder::new(text).into_owned())),
             Case::Insensitive => Self::Folded {
                 regex: RegexBuilder::new(&regex::escape(text)).case_insensitive(true).build()?,
                 // A character folds to one character, of four bytes at most.

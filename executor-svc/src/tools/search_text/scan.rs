@@ -43,8 +43,8 @@ pub(super) fn search_whole(content: &[u8], search: &Search<'_>) -> Result<Vec<Hi
     // The search runs first: over text that no cache holds yet it is the faster pass, and warms it for the other.
     let mut lines = Lines::new(search);
     let mark = if content.starts_with(BOM) { BOM.len() } else { 0 };
-    lines.look_at(&content[mark..], mark as u64);
-    std::str::from_utf8(content).map_err(|_| Reason::NotUtf8)?;
+    lines.look_at(&content[mark..], mark as u64, More::None);
+    simdutf8::basic::from_utf8(content).map_err(|_| Reason::NotUtf8)?;
     Ok(lines.hits)
 }
 
@@ -71,10 +71,10 @@ pub(super) fn search_stream(
         let mark = if base == 0 && data.starts_with(BOM) { BOM.len() } else { 0 };
         let whole_lines = memrchr(b'\n', data).map_or(0, |at| at + 1);
         let done = if ended {
-            lines.look_at(&data[mark.min(data.len())..], base + mark as u64);
+            lines.look_at(&data[mark.min(data.len())..], base + mark as u64, More::None);
             data.len()
         } else if whole_lines > 0 {
-            lines.look_at(&data[mark..whole_lines], base + mark as u64);
+            lines.look_at(&data[mark..whole_lines], base + mark as u64, More::Follow);
             whole_lines
         } else if data.len() == buffer.len() {
             mark + lines.look_at_part(&data[mark..], base + mark as u64)
@@ -102,6 +102,13 @@ struct Lines<'a> {
     begun: Option<Begun>,
 }
 
+/// Whether further lines follow, whose numbers will be needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum More {
+    Follow,
+    None,
+}
+
 /// A line of which a part has gone by.
 #[derive(Clone, Copy)]
 struct Begun {
@@ -122,7 +129,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Looks at whole lines (the last one of a file may lack its end). `base` is where they begin in the file.
-    fn look_at(&mut self, bytes: &[u8], base: u64) {
+    fn look_at(&mut self, bytes: &[u8], base: u64, more: More) {
         let mut from = 0;
         if let Some(begun) = self.begun.take() {
             from = self.end_begun_line(begun, bytes, base);
@@ -136,21 +143,15 @@ impl<'a> Lines<'a> {
             self.hit(base + line_start as u64, characters(&bytes[line_start..start]), base + start as u64);
             from = memchr(b'\n', &bytes[end..]).map_or(bytes.len(), |at| end + at + 1);
         }
-        self.line += memchr_iter(b'\n', &bytes[counted..]).count() as u64;
+        if more == More::Follow {
+            self.line += memchr_iter(b'\n', &bytes[counted..]).count() as u64;
+        }
     }
 
     /// Looks at the rest of a line that began before; gives where the next line begins.
-    fn end_begun_line(&mut self, begun: Begun, bytes: &[u8], base: u64) -> usize {
+    fn end_begun_line(&mut self, mut begun: Begun, bytes: &[u8], base: u64) -> usize {
         let end = memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1);
-        if !begun.hit {
-            if let Some((start, _)) = self.search.needle.find(&bytes[..end], 0) {
-                self.hit(
-                    begun.line_start,
-                    begun.characters + characters(&bytes[..start]),
-                    base + start as u64,
-                );
-            }
-        }
+        self.look_within(&mut begun, &bytes[..end], base);
         if end > 0 && bytes[end - 1] == b'\n' {
             self.line += 1;
         }
@@ -160,21 +161,22 @@ impl<'a> Lines<'a> {
     /// Looks at a part of a line longer than the window; gives how much of it is dealt with.
     fn look_at_part(&mut self, bytes: &[u8], base: u64) -> usize {
         let mut begun = self.begun.unwrap_or(Begun { line_start: base, characters: 0, hit: false });
-        if !begun.hit {
-            if let Some((start, _)) = self.search.needle.find(bytes, 0) {
-                self.hit(
-                    begun.line_start,
-                    begun.characters + characters(&bytes[..start]),
-                    base + start as u64,
-                );
-                begun.hit = true;
-            }
-        }
+        self.look_within(&mut begun, bytes, base);
         // An occurrence may begin at the end of this part.
         let done = bytes.len() - self.search.needle.longest().min(bytes.len());
         begun.characters += characters(&bytes[..done]);
         self.begun = Some(begun);
         done
+    }
+
+    fn look_within(&mut self, begun: &mut Begun, bytes: &[u8], base: u64) {
+        if begun.hit {
+            return;
+        }
+        if let Some((start, _)) = self.search.needle.find(bytes, 0) {
+            self.hit(begun.line_start, begun.characters + characters(&bytes[..start]), base + start as u64);
+            begun.hit = true;
+        }
     }
 
     fn hit(&mut self, line_start: u64, characters_before: u64, start: u64) {
