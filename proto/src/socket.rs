@@ -140,6 +140,10 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Between a connection that could not be accepted and the next try.
+#[cfg(feature = "server")]
+const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+
 /// Accepted connections whose peer has our uid; others are closed and logged by the caller's `refused`.
 #[cfg(feature = "server")]
 pub fn same_user_connections(
@@ -148,7 +152,14 @@ pub fn same_user_connections(
 ) -> impl tokio_stream::Stream<Item = io::Result<tokio::net::UnixStream>> + Send {
     use tokio_stream::StreamExt;
     let ours = nix::unistd::geteuid().as_raw();
-    tokio_stream::wrappers::UnixListenerStream::new(listener).filter(move |accepted| match accepted {
+    let accepted = tokio_stream::wrappers::UnixListenerStream::new(listener).then(|accepted| async {
+        if accepted.is_err() {
+            // Out of descriptors, most likely. The server asks again at once, and would do so for ever.
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+        }
+        accepted
+    });
+    accepted.filter(move |accepted| match accepted {
         Err(_) => true,
         Ok(stream) => {
             let peer = stream.peer_cred().ok().map(|cred| cred.uid());

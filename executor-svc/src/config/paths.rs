@@ -95,7 +95,7 @@ fn claude(
         launch_timeout: seconds("claude.launch_timeout_seconds", launch, 60, 5..=600)?,
         ping_interval: seconds("claude.ping_seconds", file.ping_seconds, 10, 1..=60)?,
         stream_idle_timeout: seconds("claude.stream_idle_timeout_seconds", idle, 86_400, 1..=86_400)?,
-        helper_dir: file.helper_dir,
+        helper_dir: file.helper_dir.map(|path| must_be_absolute("claude.helper_dir", path)).transpose()?,
     })
 }
 

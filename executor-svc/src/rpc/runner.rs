@@ -76,6 +76,8 @@ impl RunnerService {
             .read(move |connection| runs::prompt(connection, &wanted))
             .await
             .map_err(|e| spoken(e.into()))?;
+        let candidates = settings.claude.candidates.clone();
+        let binary = tokio::task::spawn_blocking(move || claude_binary(&candidates)).await.ok().flatten();
         let folders = SessionFolders::of(&settings.state_dir, &session.id);
         let path = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
         Ok(v1::RunPlan {
@@ -83,7 +85,7 @@ impl RunnerService {
             claude_session_id: session.claude_session_id.clone(),
             resume: run.ordinal > 1,
             stdin_text: stdin_text(run.ordinal, &prompt.unwrap_or_default()),
-            claude_binary: claude_binary(&settings.claude.candidates).map(path).unwrap_or_default(),
+            claude_binary: binary.map(path).unwrap_or_default(),
             expected_version: if settings.claude.any_version {
                 String::new()
             } else {
