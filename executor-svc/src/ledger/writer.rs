@@ -85,7 +85,8 @@ impl Writer {
             Err(error) => deliver(Kept::No, answer, move || Err(error)),
         });
         self.changes.send(boxed).map_err(|_| LedgerError::WriterStopped)?;
-        answered.await.map_err(|_| LedgerError::WriterStopped)?
+        // Dropped unasked: not even the transaction could be begun.
+        answered.await.map_err(|_| LedgerError::NotCommitted("it could not be begun".to_owned()))?
     }
 }
 

@@ -142,7 +142,10 @@ impl FrontService {
         if let Some(outcome) =
             self.engine.replayed_start(key.clone(), content_hash.clone()).await.map_err(spoken)?
         {
-            return Ok((outcome, wait));
+            // It is a valid call with the lease that the first one minted, and renews it like any other.
+            let lease = outcome.session.lease.id.clone();
+            let session = self.engine.look(&outcome.session.id, lease).await.map_err(spoken)?.session;
+            return Ok((Outcome { session, ..outcome }, wait));
         }
         let root = self.root(ask.working_directory, profile).await?;
         let (id, lease_id) = (SessionId::mint(), LeaseId::mint());
