@@ -402,7 +402,8 @@ impl Engine {
         once: Option<&Once>,
     ) -> Committed {
         let Step { session, effects, answer } = step;
-        if before != Some(&session) {
+        let changed = before != Some(&session);
+        if changed {
             record::save(tx, &session)?;
         }
         let head = record::effects(tx, &session, &effects, self.now())?;
@@ -411,7 +412,13 @@ impl Engine {
             once::record(tx, &once.scope, &once.key, &once.content_hash, &row)?;
         }
         let (engine, shown) = (self.clone(), session.clone());
-        let after = move || engine.after_commit(&shown, &effects, head);
+        // Who waits is woken by changes alone: one that asks in a loop would wake itself for ever.
+        let news = changed || !effects.is_empty();
+        let after = move || {
+            if news {
+                engine.after_commit(&shown, &effects, head);
+            }
+        };
         Ok((Outcome { session, answer }, Box::new(after)))
     }
 
