@@ -41,9 +41,11 @@ async fn a_turn_that_waits_for_a_receipt_is_woken_also_when_none_comes_of_it() {
         panic!("in flight already")
     };
     let (asker, key) = (shim.clone(), results(call.as_str()));
-    let asked = tokio::spawn(async move { asker.open(key).await });
-    // Asked and answered with "not yet" before the flight is over, or after: it comes back either way.
-    house.status(&started).await.unwrap();
+    let changes = house.engine.watch(&session_id(&started));
+    let mut asked = tokio::spawn(async move { asker.open(key).await });
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut asked).await;
+    assert!(early.is_err(), "it waits for the receipt: {early:?}");
+    assert!(!changes.has_changed().unwrap(), "asking in vain wakes nobody, itself least of all");
     assert_eq!(shown(&house.status(&started).await.unwrap()), SessionStatus::Running);
     drop(flight);
     let turn = tokio::time::timeout(PATIENCE, asked).await.expect("woken").unwrap().unwrap();
