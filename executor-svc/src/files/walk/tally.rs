@@ -119,3 +119,16 @@ impl Tally {
         all.filter(|(_, count)| *count > 0).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_stands_in_the_documentation() {
+        let text = include_str!("../../../../docs/files.md");
+        for reason in Reason::ALL {
+            assert!(text.contains(&format!("| `{}` |", reason.as_str())), "{}", reason.as_str());
+        }
+    }
+}
