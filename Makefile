@@ -18,7 +18,7 @@ export CLAUDE_BIN ?= $(INSTALLED_CLAUDE)
 
 NPM := npm --cache $(BUILD)/npm-cache --no-audit --no-fund --no-update-notifier --ignore-scripts
 FOREIGN_HOME := $(BUILD)/foreign
-INSTALLED := installed_read installed_prompts installed_replay installed_retries
+INSTALLED := installed_read installed_prompts installed_replay installed_retries guarded_reads
 SURFACE := contract cli house
 ROUNDS ?= 5
 
@@ -68,6 +68,7 @@ test-installed: build claude ## The suite with the real Claude Code
 
 .PHONY: installed
 installed:
+	cargo test --locked -p runner-shim --test claude
 	cargo test --locked -p gatehouse-tests $(INSTALLED:%=--test %)
 
 .PHONY: skipped
@@ -86,7 +87,8 @@ test-foreign: build claude $(FOREIGN_HOME)/ready ## Other people's MCP clients a
 $(FOREIGN_HOME)/ready: tests/foreign/package.json tests/foreign/package-lock.json tests/foreign/requirements.txt
 	mkdir -p $(FOREIGN_HOME)
 	cp $^ $(FOREIGN_HOME)/
-	cd $(FOREIGN_HOME) && $(NPM) ci
+	# Not `npm ci`: one optional package of Windows, which nobody publishes any more, is not in any lock file.
+	cd $(FOREIGN_HOME) && $(NPM) install
 	@if python3 -c 'import ensurepip, venv' 2>/dev/null; then \
 		python3 -m venv $(FOREIGN_HOME)/venv && \
 		$(FOREIGN_HOME)/venv/bin/pip install --quiet --disable-pip-version-check --no-cache-dir \

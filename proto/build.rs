@@ -1,7 +1,8 @@
 //! Compiles the contract without protoc: protox parses, tonic generates.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let files = ["session", "front", "runner", "operator"].map(|name| format!("proto/gatehouse/v1/{name}.proto"));
+    let files =
+        ["session", "front", "runner", "operator"].map(|name| format!("proto/gatehouse/v1/{name}.proto"));
     for file in &files {
         println!("cargo::rerun-if-changed={file}");
     }

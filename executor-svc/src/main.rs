@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Parser;
 use executor_svc::action::Actions;
@@ -14,7 +15,7 @@ use executor_svc::config::{HardLinks, NetworkFileSystems, Overrides, Settings};
 use executor_svc::engine::{Engine, Parts, RecoverySecret, private_file};
 use executor_svc::files::{self, FilePolicy, FilePolicyConfig};
 use executor_svc::ledger;
-use executor_svc::rpc::{self, Services};
+use executor_svc::rpc::{self, Services, Sockets};
 use executor_svc::runner::Runners;
 use gatehouse_proto::socket::make_private_dir;
 use nix::fcntl::{Flock, FlockArg};
@@ -38,6 +39,11 @@ struct Arguments {
     #[arg(long)]
     check_config: bool,
 }
+
+/// How many files may be open, if the system lets us.
+const MANY_FILES: u64 = 8192;
+/// How long work on the blocking pool is waited for at the end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -65,11 +71,15 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     start_logging();
     harden()?;
+    allow_many_files();
     make_private_dir(&settings.state_dir)?;
     let _lock = lock(&settings)?;
     private_file(&settings.front.key_file)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(serve(settings))
+    let served = runtime.block_on(serve(settings));
+    // A search, or a file system that does not answer, holds a thread; the end does not wait for those.
+    runtime.shutdown_timeout(LAST_WORDS);
+    served
 }
 
 /// Human lines on a terminal, JSON for services.
@@ -87,11 +97,23 @@ fn start_logging() {
 
 /// Nobody else may look into this process, and nothing it makes is open to others.
 fn harden() -> Result<(), Failure> {
+    use nix::sys::resource::{Resource, setrlimit};
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
-    nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0)?;
+    setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_dumpable(false)?;
     Ok(())
+}
+
+/// A connection and a pidfd per runner, a descriptor per file of a search: the default of some systems (256) is few.
+fn allow_many_files() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    // macOS refuses "unlimited" here.
+    let wanted = hard.min(MANY_FILES).max(soft);
+    if let Err(errno) = setrlimit(Resource::RLIMIT_NOFILE, wanted, hard) {
+        tracing::warn!(%errno, soft, "the limit of open files could not be raised");
+    }
 }
 
 /// One executor per state directory.
@@ -133,7 +155,8 @@ fn file_policy(settings: &Settings) -> Result<FilePolicy, Failure> {
 }
 
 async fn serve(settings: Settings) -> Result<(), Failure> {
-    let runtime_dir = settings.runtime_dir.clone();
+    // Before anything is taken over or launched: an executor whose sockets are another's must do neither.
+    let sockets = Sockets::bind(&settings.runtime_dir)?;
     let (orders, ordered) = mpsc::unbounded_channel();
     let parts = Parts {
         ledger: ledger::open(&settings.state_dir)?,
@@ -149,7 +172,7 @@ async fn serve(settings: Settings) -> Result<(), Failure> {
     let (shutdown, mut asked) = mpsc::channel(1);
     let (over, end) = watch::channel(false);
     let services = Services { actions: Actions::new(engine.clone()), engine, runners, shutdown };
-    let serving = tokio::spawn(async move { rpc::serve(services, &runtime_dir, end).await });
+    let serving = tokio::spawn(async move { rpc::serve(services, sockets, end).await });
     let (mut terminated, mut interrupted) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::pin!(serving);
@@ -159,7 +182,7 @@ async fn serve(settings: Settings) -> Result<(), Failure> {
         _ = terminated.recv() => {}
         _ = interrupted.recv() => {}
         // Asked over RPC: the answer has to get out first.
-        _ = asked.recv() => tokio::time::sleep(std::time::Duration::from_millis(100)).await,
+        _ = asked.recv() => tokio::time::sleep(Duration::from_millis(100)).await,
     }
     over.send_replace(true);
     Ok(serving.await??)

@@ -21,8 +21,8 @@ use tonic::{Request, Status};
 use crate::errors::{self, Failure};
 use crate::metrics::Metrics;
 
-/// What a call may take beyond its wait.
-const BEYOND_WAIT: Duration = Duration::from_secs(10);
+/// What a call may take beyond its wait. A start looks at a whole repository before it answers.
+const BEYOND_WAIT: Duration = Duration::from_secs(20);
 /// For how long a lost executor is looked for again.
 const LOOK_AGAIN_FOR: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);

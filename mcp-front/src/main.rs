@@ -1,5 +1,7 @@
 //! The `mcp-front` program.
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
 use clap::Parser;

@@ -57,7 +57,7 @@ fn doing(doing: &'static str) -> impl FnOnce(io::Error) -> ServiceError {
     move |source| ServiceError::System { doing, source }
 }
 
-/// Logs go to standard error, filtered by GATEHOUSE_LOG (default `info`).
+/// Logs go to standard error, one JSON object a line, filtered by GATEHOUSE_LOG (default `info`).
 pub fn log_to_stderr() {
     let mut filter = EnvFilter::try_from_env("GATEHOUSE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     for directive in QUIET {
@@ -65,7 +65,13 @@ pub fn log_to_stderr() {
             filter = filter.add_directive(directive);
         }
     }
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false).init();
+    // Whoever read our standard error may be gone; that must not end us.
+    tracing_subscriber::fmt()
+        .json()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .log_internal_errors(false)
+        .init();
 }
 
 /// Serves until the input ends, a signal comes, or something fails.
@@ -145,8 +151,8 @@ fn close_on_signals(closing: &CancellationToken) -> io::Result<()> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        tracing::info!("ending");
         closing.cancel();
+        tracing::info!("ending");
     });
     Ok(())
 }

@@ -152,7 +152,11 @@ mod tests {
 
     #[test]
     fn texts_are_snake_case_unique_and_come_back() {
-        let texts: Vec<_> = ErrorCode::ALL.iter().map(|c| c.as_str()).chain(ActionCode::ALL.iter().map(|c| c.as_str())).collect();
+        let texts: Vec<_> = ErrorCode::ALL
+            .iter()
+            .map(|c| c.as_str())
+            .chain(ActionCode::ALL.iter().map(|c| c.as_str()))
+            .collect();
         for text in &texts {
             assert!(text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_' || b == b'8'), "{text}");
         }

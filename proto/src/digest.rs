@@ -45,7 +45,12 @@ fn write_canonical(value: &Value, out: &mut String) {
     }
 }
 
-fn write_list<T>(out: &mut String, [open, close]: [char; 2], items: impl IntoIterator<Item = T>, mut each: impl FnMut(T, &mut String)) {
+fn write_list<T>(
+    out: &mut String,
+    [open, close]: [char; 2],
+    items: impl IntoIterator<Item = T>,
+    mut each: impl FnMut(T, &mut String),
+) {
     out.push(open);
     for (index, item) in items.into_iter().enumerate() {
         if index > 0 {
@@ -63,7 +68,9 @@ fn write_string(text: &str, out: &mut String) {
 fn canonical_number(number: &serde_json::Number) -> String {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match number.as_f64() {
-        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < EXACT => format!("{float:.0}"),
+        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < EXACT => {
+            format!("{float:.0}")
+        }
         _ => number.to_string(),
     }
 }
@@ -77,7 +84,10 @@ mod tests {
 
     #[test]
     fn key_order_and_number_spelling_do_not_matter_and_content_does() {
-        assert_eq!(digest(&json!({"a": 1, "b": [true, null]})), digest(&json!({"b": [true, null], "a": 1.0})));
+        assert_eq!(
+            digest(&json!({"a": 1, "b": [true, null]})),
+            digest(&json!({"b": [true, null], "a": 1.0}))
+        );
         assert_ne!(digest(&json!({"a": 1})), digest(&json!({"a": "1"})));
         assert_ne!(digest(&json!({"a": 1})), digest(&json!({"a": 1.5})));
         assert_eq!(canonical_json(&json!({"b": "\u{2028}\n", "a": {}})), "{\"a\":{},\"b\":\"\u{2028}\\n\"}");

@@ -16,7 +16,15 @@ pub mod refusal;
 pub mod socket;
 
 /// Generated from `proto/gatehouse/v1/*.proto`.
-#[allow(missing_docs, missing_debug_implementations, clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction, reason = "generated code")]
+#[allow(
+    missing_docs,
+    missing_debug_implementations,
+    clippy::all,
+    clippy::pedantic,
+    clippy::nursery,
+    clippy::restriction,
+    reason = "generated code"
+)]
 pub mod v1 {
     tonic::include_proto!("gatehouse.v1");
 }

@@ -25,7 +25,13 @@ pub struct Refusal {
 impl Refusal {
     /// A refusal that the same call would meet again.
     pub fn new(code: ErrorCode, message: impl Into<String>, what_to_do: impl Into<String>) -> Self {
-        Self { code, message: message.into(), retryable: false, what_to_do: what_to_do.into(), details: Map::new() }
+        Self {
+            code,
+            message: message.into(),
+            retryable: false,
+            what_to_do: what_to_do.into(),
+            details: Map::new(),
+        }
     }
 
     /// The same, but worth asking again.
@@ -90,9 +96,10 @@ fn grpc_code(code: ErrorCode) -> Code {
         | ErrorCode::ToolInputInvalid
         | ErrorCode::WorkingDirectoryInvalid => Code::InvalidArgument,
         ErrorCode::UnknownSession => Code::NotFound,
-        ErrorCode::LeaseMismatch | ErrorCode::RecoveryDenied | ErrorCode::ProfileForbids | ErrorCode::SkillNotAllowed => {
-            Code::PermissionDenied
-        }
+        ErrorCode::LeaseMismatch
+        | ErrorCode::RecoveryDenied
+        | ErrorCode::ProfileForbids
+        | ErrorCode::SkillNotAllowed => Code::PermissionDenied,
         ErrorCode::IdempotencyConflict | ErrorCode::TurnAlreadyAnswered => Code::AlreadyExists,
         ErrorCode::LeaseExpired
         | ErrorCode::TurnMismatch

@@ -58,12 +58,28 @@ pub fn default_runtime_dir() -> PathBuf {
 /// When `path` cannot be part of a URI.
 #[cfg(feature = "client")]
 pub fn channel(path: &Path) -> Result<tonic::transport::Channel, io::Error> {
+    channel_noting(path, || {})
+}
+
+/// The same, and calls `connected` with each new connection, the first one too.
+///
+/// # Errors
+/// When `path` cannot be part of a URI.
+#[cfg(feature = "client")]
+pub fn channel_noting(
+    path: &Path,
+    connected: impl Fn() + Clone + Send + 'static,
+) -> Result<tonic::transport::Channel, io::Error> {
     let path = path.to_owned();
     // The URI names no host that exists; the connector below ignores it.
     let endpoint = tonic::transport::Endpoint::from_static("http://gatehouse.invalid");
     Ok(endpoint.connect_with_connector_lazy(tower::service_fn(move |_: tonic::transport::Uri| {
-        let path = path.clone();
-        async move { Ok::<_, io::Error>(hyper_util::rt::TokioIo::new(tokio::net::UnixStream::connect(path).await?)) }
+        let (path, connected) = (path.clone(), connected.clone());
+        async move {
+            let stream = tokio::net::UnixStream::connect(path).await?;
+            connected();
+            Ok::<_, io::Error>(hyper_util::rt::TokioIo::new(stream))
+        }
     })))
 }
 
@@ -93,7 +109,10 @@ pub fn make_private_dir(path: &Path) -> io::Result<()> {
     }
     let found = path.symlink_metadata().map_err(named)?;
     if !found.is_dir() || found.uid() != nix::unistd::geteuid().as_raw() {
-        return Err(named(io::Error::new(io::ErrorKind::PermissionDenied, "is not a directory of this user")));
+        return Err(named(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "is not a directory of this user",
+        )));
     }
     if found.permissions().mode() & 0o077 != 0 {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).map_err(named)?;
@@ -107,15 +126,23 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
-        Ok(found) if !found.file_type().is_socket() => {
-            Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{}: is in the way and not a socket", path.display())))
-        }
+        Ok(found) if !found.file_type().is_socket() => Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            format!("{}: is in the way and not a socket", path.display()),
+        )),
         Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
-            Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, format!("{}: another executor listens there", path.display()))),
+            Ok(_) => Err(io::Error::new(
+                io::ErrorKind::AddrInUse,
+                format!("{}: another executor listens there", path.display()),
+            )),
             Err(_) => std::fs::remove_file(path),
         },
     }
 }
+
+/// Between a connection that could not be accepted and the next try.
+#[cfg(feature = "server")]
+const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// Accepted connections whose peer has our uid; others are closed and logged by the caller's `refused`.
 #[cfg(feature = "server")]
@@ -125,7 +152,14 @@ pub fn same_user_connections(
 ) -> impl tokio_stream::Stream<Item = io::Result<tokio::net::UnixStream>> + Send {
     use tokio_stream::StreamExt;
     let ours = nix::unistd::geteuid().as_raw();
-    tokio_stream::wrappers::UnixListenerStream::new(listener).filter(move |accepted| match accepted {
+    let accepted = tokio_stream::wrappers::UnixListenerStream::new(listener).then(|accepted| async {
+        if accepted.is_err() {
+            // Out of descriptors, most likely. The server asks again at once, and would do so for ever.
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+        }
+        accepted
+    });
+    accepted.filter(move |accepted| match accepted {
         Err(_) => true,
         Ok(stream) => {
             let peer = stream.peer_cred().ok().map(|cred| cred.uid());

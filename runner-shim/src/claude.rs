@@ -4,6 +4,7 @@ mod command;
 mod files;
 mod init;
 mod output;
+mod transcript;
 mod version;
 
 use std::future::pending;
@@ -116,7 +117,9 @@ pub async fn start(
 ) -> Result<Claude, StartFailure> {
     version::check(launcher, plan).await?;
     let streams = Streams { stdin: Stdio::piped(), stdout: Stdio::piped(), stderr: Stdio::piped() };
-    let request = command::run(plan, config.path(), ports);
+    let begin = transcript::how_to_begin(plan)
+        .map_err(|source| StartFailure::Prepare { what: "the transcript", source })?;
+    let request = command::run(plan, begin, config.path(), ports);
     let Launched { mut child, enforced_by } = launcher.start(&request, streams).await?;
     let handle = child.id().and_then(|pid| hold(pid).ok());
     if let Some(stdin) = child.stdin.take() {

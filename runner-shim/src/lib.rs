@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod binding;
 mod claude;
 mod clean;
 mod gate;
@@ -62,9 +63,10 @@ pub fn run(args: &Args) -> ExitCode {
 }
 
 fn try_run(args: &Args) -> Result<(), process::StartError> {
-    process::harden()?;
+    process::set_apart()?;
     process::log_to_stderr();
     let token = process::read_token(std::io::stdin().lock())?;
+    process::seal()?;
     // One thread: a waiting shim is to be small, and Claude Code is tied to the life of the thread that starts it.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -9,12 +9,12 @@ mod verdict;
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use gatehouse_proto::ids::{LINK_METADATA, LinkToken};
-use gatehouse_proto::socket::{MAX_MESSAGE, channel};
+use gatehouse_proto::socket::{MAX_MESSAGE, channel_noting};
 use gatehouse_proto::v1;
 use gatehouse_proto::v1::runner_client::RunnerClient;
 use tokio::time::Instant;
@@ -55,7 +55,10 @@ pub struct Link(Arc<Inner>);
 
 struct Inner {
     client: Client,
-    attached: AtomicBool,
+    /// How many connections there have been.
+    connections: Arc<AtomicU64>,
+    /// The one of them over which the shim has attached; 0: attach before anything else.
+    attached: AtomicU64,
     attaching: tokio::sync::Mutex<()>,
     lease: Mutex<LeaseClock>,
     enforced_by: OnceLock<Vec<String>>,
@@ -89,12 +92,18 @@ impl Link {
     pub fn new(socket: &Path, token: &LinkToken) -> io::Result<Self> {
         let mut value: MetadataValue<Ascii> = token.to_hex().parse().map_err(io::Error::other)?;
         value.set_sensitive(true);
-        let client = RunnerClient::with_interceptor(channel(socket)?, Credentials(value))
+        let connections = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&connections);
+        let channel = channel_noting(socket, move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        })?;
+        let client = RunnerClient::with_interceptor(channel, Credentials(value))
             .max_decoding_message_size(MAX_MESSAGE)
             .max_encoding_message_size(MAX_MESSAGE);
         Ok(Self(Arc::new(Inner {
             client,
-            attached: AtomicBool::new(false),
+            connections,
+            attached: AtomicU64::new(0),
             attaching: tokio::sync::Mutex::new(()),
             lease: Mutex::new(LeaseClock::unheard(Instant::now())),
             enforced_by: OnceLock::new(),
@@ -120,7 +129,7 @@ impl Link {
     /// Tells which layers confine Claude Code, now and at every later attach.
     pub async fn report_layers(&self, layers: Vec<String>) {
         let _ = self.0.enforced_by.set(layers);
-        self.0.attached.store(false, Ordering::Relaxed);
+        self.0.attached.store(0, Ordering::Relaxed);
         let _ = self.reattach().await;
     }
 
@@ -217,17 +226,18 @@ impl Link {
                 Ok(answer) => return Ok(answer.into_inner()),
                 Err(Verdict::Refused(refused)) => return Err(refused),
                 Err(Verdict::Lost) => {
-                    self.0.attached.store(false, Ordering::Relaxed);
+                    self.0.attached.store(0, Ordering::Relaxed);
                     pause.wait().await;
                 }
             }
         }
     }
 
-    /// Attaches if contact was lost since the last time; one at a time.
+    /// Attaches if this is another connection than the last time, which an executor that was restarted must learn; one at
+    /// a time.
     async fn reattach(&self) -> Result<(), Verdict> {
         let _one_at_a_time = self.0.attaching.lock().await;
-        if !self.0.attached.load(Ordering::Relaxed) {
+        if self.0.attached.load(Ordering::Relaxed) != self.0.connections.load(Ordering::Relaxed) {
             self.attach_once().await?;
         }
         Ok(())
@@ -242,7 +252,7 @@ impl Link {
             .map_err(|status| verdict::of_link(&status))?
             .into_inner();
         self.heard(plan.lease_seconds_left);
-        self.0.attached.store(true, Ordering::Relaxed);
+        self.0.attached.store(self.0.connections.load(Ordering::Relaxed), Ordering::Relaxed);
         Ok(plan)
     }
 
@@ -255,7 +265,7 @@ impl Link {
                 Ok(reply.into_inner())
             }
             Err(status) => {
-                self.0.attached.store(false, Ordering::Relaxed);
+                self.0.attached.store(0, Ordering::Relaxed);
                 Err(verdict::of_link(&status))
             }
         }

@@ -1,5 +1,7 @@
 //! `runner-shim --runner-socket PATH --run-nonce HEX`, with the link token on standard input; started by `executor-svc`.
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
 use clap::Parser;

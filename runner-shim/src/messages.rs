@@ -23,6 +23,7 @@ use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::binding::Binding;
 use crate::gate::{self, Gate};
 use crate::link::Link;
 use crate::run::Orders;
@@ -50,6 +51,8 @@ pub struct Bridge {
     pub ping: Duration,
     /// Turns wait for this.
     pub setup: watch::Receiver<Setup>,
+    /// For what the tools port has to know of the last reply.
+    pub binding: Binding,
     /// For what ends the run.
     pub orders: Orders,
 }

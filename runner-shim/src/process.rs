@@ -13,7 +13,7 @@ use tracing_subscriber::prelude::*;
 pub enum StartError {
     /// Setting itself apart failed.
     #[error("cannot {step}")]
-    Harden {
+    SetApart {
         /// What failed.
         step: &'static str,
         /// Why.
@@ -36,20 +36,28 @@ pub enum StartError {
     Signals(#[source] io::Error),
 }
 
-/// A session of its own (so no terminal and no group signal reaches it), no core files, and memory that no other
-/// process of the user can read: it holds the run's secrets.
-pub fn harden() -> Result<(), StartError> {
+/// A session of its own (so no terminal and no group signal reaches it), no core files, and nothing it makes for others.
+pub fn set_apart() -> Result<(), StartError> {
     use nix::sys::resource::{Resource, setrlimit};
-    let failed = |step| move |source| StartError::Harden { step, source };
     match nix::unistd::setsid() {
         // It is a group leader already: the executor started it in a session of its own.
         Ok(_) | Err(Errno::EPERM) => {}
-        Err(source) => return Err(StartError::Harden { step: "begin a session", source }),
+        Err(source) => return Err(StartError::SetApart { step: "begin a session", source }),
     }
-    setrlimit(Resource::RLIMIT_CORE, 0, 0).map_err(failed("switch off core files"))?;
-    #[cfg(target_os = "linux")]
-    nix::sys::prctl::set_dumpable(false).map_err(failed("make the process not dumpable"))?;
+    setrlimit(Resource::RLIMIT_CORE, 0, 0)
+        .map_err(|source| StartError::SetApart { step: "switch off core files", source })?;
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
+    Ok(())
+}
+
+/// Makes the memory unreadable for other processes of the user: from now on it holds the run's secrets.
+///
+/// Not before the token has come: the executor looks at the process's executable before it sends that, and the kernel
+/// shows the executable of a process in this state to nobody but root.
+pub fn seal() -> Result<(), StartError> {
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_dumpable(false)
+        .map_err(|source| StartError::SetApart { step: "make the process not dumpable", source })?;
     Ok(())
 }
 

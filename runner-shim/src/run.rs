@@ -12,6 +12,7 @@ use gatehouse_sandbox::launch::Launcher;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
+use crate::binding::Binding;
 use crate::claude::{self, Claude, Line, McpConfig, Ports, StartFailure};
 use crate::clean::Cleaner;
 use crate::gate::{Carrier, Gate, Secret};
@@ -143,8 +144,10 @@ impl Run {
 
     /// Binds both ports and serves them, each behind its gate.
     async fn listen(&self, setup: watch::Receiver<Setup>) -> io::Result<Ports> {
+        let binding = Binding::default();
         let bridge = Bridge {
             link: self.link.clone(),
+            binding: binding.clone(),
             ordinal: self.plan.ordinal,
             ping: self.plan.ping,
             setup,
@@ -152,7 +155,8 @@ impl Run {
         };
         let messages = open(Carrier::ApiKey, |gate| messages::router(bridge, gate)).await?;
         let tools =
-            open(Carrier::Bearer, |gate| tools::router(self.link.clone(), &self.plan.tools, gate)).await?;
+            open(Carrier::Bearer, |gate| tools::router(self.link.clone(), binding, &self.plan.tools, gate))
+                .await?;
         Ok(Ports { messages, tools })
     }
 
@@ -207,6 +211,10 @@ impl Run {
             Some(result) => {
                 let mut finished = claude::finished(result, ended.exit_code);
                 if finished.is_error {
+                    // A Claude Code that could not even begin says why on its standard error alone.
+                    if finished.result_text.trim().is_empty() {
+                        finished.result_text = ended.stderr;
+                    }
                     finished.result_text = cleaner.clean(&finished.result_text);
                 }
                 Ending::Told(Outcome::Finished(finished))

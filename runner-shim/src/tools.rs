@@ -1,8 +1,8 @@
 //! The MCP server that Claude Code's tool calls go to. The one module that knows the MCP library.
 //!
 //! A call is performed only if it is the very action that the executor authorised: Claude Code names it by the id of the
-//! model's `tool_use` block (which the executor minted), and the executor compares name and input. What comes back is
-//! the executor's short result, unchanged.
+//! model's `tool_use` block, which the executor minted (see [`crate::binding`] for when it does not), and the executor
+//! compares name and input. What comes back is the executor's short result, unchanged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +24,7 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
 
+use crate::binding::Binding;
 use crate::gate::{self, Gate};
 use crate::link::{Link, Refused};
 use crate::messages::api_error;
@@ -42,8 +43,8 @@ const PROGRESS: Duration = Duration::from_secs(10);
 const MAX_BODY: usize = 8 * 1024 * 1024;
 
 /// The routes of the tools port.
-pub fn router(link: Link, tools: &[plan::Tool], gate: Gate) -> Router {
-    let handler = Handler { link, tools: tools.iter().map(advertised).collect() };
+pub fn router(link: Link, binding: Binding, tools: &[plan::Tool], gate: Gate) -> Router {
+    let handler = Handler { link, binding, tools: tools.iter().map(advertised).collect() };
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
@@ -73,6 +74,7 @@ fn advertised(tool: &plan::Tool) -> Tool {
 #[derive(Clone)]
 struct Handler {
     link: Link,
+    binding: Binding,
     tools: Arc<[Tool]>,
 }
 
@@ -118,16 +120,16 @@ impl Handler {
         params: CallToolRequestParams,
         call_id: Option<&Value>,
     ) -> Result<InvokeToolRequest, ErrorData> {
-        let id = call_id.and_then(Value::as_str).and_then(|text| text.parse::<ToolCallId>().ok());
-        let id = id.ok_or_else(|| ErrorData::invalid_params("the call names no action", None))?;
         if self.get_tool(&params.name).is_none() {
             return Err(ErrorData::invalid_params("there is no such tool", None));
         }
-        Ok(InvokeToolRequest {
-            tool_call_id: id.into(),
-            name: params.name.into_owned(),
-            input_sha256: digest::digest(&Value::Object(params.arguments.unwrap_or_default())),
-        })
+        let named = call_id.and_then(Value::as_str).and_then(|text| text.parse::<ToolCallId>().ok());
+        let input_sha256 = digest::digest(&Value::Object(params.arguments.unwrap_or_default()));
+        let tool_call_id = self
+            .binding
+            .resolve(named, &params.name, &input_sha256)
+            .ok_or_else(|| ErrorData::invalid_params("the call names no action", None))?;
+        Ok(InvokeToolRequest { tool_call_id, name: params.name.into_owned(), input_sha256 })
     }
 }
 

@@ -1,5 +1,7 @@
 //! One gateway of a test's own: executor and front as processes, each killed and started as the test likes.
 
+mod told;
+
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,10 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gatehouse::chatgpt::{Brain, Client, Endpoint, Pipe, Start};
 use gatehouse::gateway::front_ready;
 use gatehouse::operator::{self, Operator};
-use gatehouse_proto::v1::{
-    GetSessionRequest, HealthRequest, ListActionsRequest, ListSessionsRequest, ShutdownRequest,
-    VerifyLedgerRequest,
-};
+use gatehouse_proto::v1::{HealthRequest, ShutdownRequest, VerifyLedgerRequest};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
@@ -90,6 +89,18 @@ impl Gateway {
         gateway.start_executor().await;
         gateway.start_front().await;
         gateway
+    }
+
+    /// The executor's process.
+    #[must_use]
+    pub fn executor_pid(&self) -> Option<u32> {
+        self.executor.as_ref().map(Child::id)
+    }
+
+    /// The front's process.
+    #[must_use]
+    pub fn front_pid(&self) -> Option<u32> {
+        self.front.as_ref().map(Child::id)
     }
 
     /// The state directory.
@@ -253,6 +264,12 @@ impl Gateway {
         self.secrets.learn_session(brain, &self.runtime_dir());
     }
 
+    /// For a test that names the gateway's own directories or processes in its calls: answers may repeat them, logs may
+    /// not.
+    pub const fn names_internals(&mut self) {
+        self.secrets.name_internals();
+    }
+
     /// Runs the command line on this gateway.
     ///
     /// # Panics
@@ -269,26 +286,6 @@ impl Gateway {
 
     fn read_log(&self, name: &str) -> String {
         std::fs::read_to_string(self.top.join(name)).unwrap_or_default()
-    }
-
-    /// Asks the operator service for everything it can tell, so that the scan sees it.
-    async fn record_operator(&self) {
-        let mut operator = self.operator();
-        let request = ListSessionsRequest { live_only: false, limit: 0, after: None };
-        let sessions = operator.list_sessions(request).await.expect("sessions are listed").into_inner();
-        self.record.add(Way::Operator, format!("{sessions:?}"));
-        for session in sessions.sessions {
-            let id = session.native_session_id;
-            let one = operator.get_session(GetSessionRequest { native_session_id: id.clone() }).await;
-            self.record.add(Way::Operator, format!("{:?}", one.expect("the session is shown").into_inner()));
-            let actions = operator.list_actions(ListActionsRequest { native_session_id: id.clone() }).await;
-            self.record
-                .add(Way::Operator, format!("{:?}", actions.expect("actions are listed").into_inner()));
-            self.cli(&["show", &id]);
-            self.cli(&["show", &id, "--json"]);
-        }
-        self.cli(&["sessions", "--all"]);
-        self.cli(&["sessions", "--all", "--json"]);
     }
 
     /// Ends everything in order and goes through all output. Every test ends with this.

@@ -17,8 +17,10 @@ pub mod places;
 pub mod processes;
 pub mod raw;
 pub mod record;
+pub mod relay;
 pub mod scan;
 pub mod transcripts;
+pub mod up;
 pub mod waiting;
 
 pub use binaries::{claude, skip};

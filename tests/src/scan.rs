@@ -26,6 +26,8 @@ pub struct Secrets {
     paths: BTreeSet<String>,
     /// Process ids and ports.
     numbers: BTreeSet<u32>,
+    /// Whether the test itself named directories and process ids in its calls, so that answers may repeat them.
+    internals_were_named: bool,
 }
 
 impl Secrets {
@@ -61,6 +63,11 @@ impl Secrets {
         }
     }
 
+    /// Answers may repeat what the test itself has named.
+    pub(crate) const fn name_internals(&mut self) {
+        self.internals_were_named = true;
+    }
+
     /// What belongs to a session with a live process.
     pub(crate) fn learn_session(&mut self, brain: &Brain, runtime_dir: &Path) {
         self.leases.insert(brain.lease_id().to_owned());
@@ -90,7 +97,8 @@ pub fn scan(pieces: &[Piece], secrets: &Secrets) -> Vec<String> {
     for piece in pieces {
         let mut report = |what: &str, secret: &str| found.push(finding(piece, what, secret));
         let everywhere = secrets.tokens.iter().map(|token| ("a token or environment value", token));
-        let paths = secrets.paths.iter().map(|path| ("an internal path", path));
+        let hidden = !(secrets.internals_were_named && piece.way != Way::Log);
+        let paths = secrets.paths.iter().filter(|_| hidden).map(|path| ("an internal path", path));
         for (what, secret) in everywhere.chain(paths) {
             if piece.text.contains(secret.as_str()) {
                 report(what, secret);
@@ -106,7 +114,7 @@ pub fn scan(pieces: &[Piece], secrets: &Secrets) -> Vec<String> {
                 report("a recovery token", token);
             }
         }
-        for &number in &secrets.numbers {
+        for &number in secrets.numbers.iter().filter(|_| hidden) {
             if words_outside_receipts(piece).any(|text| has_word(&text, number)) {
                 report("a process id or port", &number.to_string());
             }

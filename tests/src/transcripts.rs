@@ -10,9 +10,7 @@ use serde_json::Value;
 /// When there is not exactly one transcript.
 #[must_use]
 pub fn user_texts(state_dir: &Path, claude_session_id: &str) -> Vec<String> {
-    let name = format!("{claude_session_id}.jsonl");
-    let mut found = Vec::new();
-    collect(state_dir, &name, &mut found);
+    let found = transcripts(state_dir, claude_session_id);
     assert_eq!(found.len(), 1, "transcripts of {claude_session_id}: {found:?}");
     let text = std::fs::read_to_string(&found[0]).expect("the transcript is readable");
     let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -20,6 +18,19 @@ pub fn user_texts(state_dir: &Path, claude_session_id: &str) -> Vec<String> {
         .filter(|line| line["type"] == "user")
         .flat_map(|line| texts_of(&line["message"]["content"]))
         .collect()
+}
+
+/// Whether Claude Code has written a message of the user down yet; it does so in the background.
+#[must_use]
+pub fn has_begun(state_dir: &Path, claude_session_id: &str) -> bool {
+    !transcripts(state_dir, claude_session_id).is_empty()
+        && !user_texts(state_dir, claude_session_id).is_empty()
+}
+
+fn transcripts(state_dir: &Path, claude_session_id: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    collect(state_dir, &format!("{claude_session_id}.jsonl"), &mut found);
+    found
 }
 
 fn collect(directory: &Path, name: &str, found: &mut Vec<PathBuf>) {

@@ -162,6 +162,8 @@ async fn the_same_over_stdio() {
     assert_eq!(processes::claude_of(&session), Some(process), "the same process took the reply");
     finish(&mut brain, "It stands in src/main.txt.").await;
     go_on(&mut gateway, &mut brain, &project).await;
+    // The front over stdio lives as long as its client.
+    drop(brain);
     gateway.finish().await;
 }
 

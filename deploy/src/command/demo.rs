@@ -9,6 +9,7 @@ use std::sync::Arc;
 use gatehouse_proto::v1::VerifyLedgerRequest;
 use serde_json::json;
 
+use super::signals::StopSignals;
 use super::transcript::Transcript;
 use crate::chatgpt::{Brain, Call, Client, ClientError, Start, State};
 use crate::cli::Demo;
@@ -24,14 +25,10 @@ const SECOND_PROMPT: &str = "Thank you. And where is the licence mentioned?";
 
 pub(super) async fn run(options: Demo, screen: &mut Screen) -> Result<(), Failure> {
     let directory = directory(options.directory)?;
-    let home = tempfile::Builder::new().prefix("gatehouse-demo-").tempdir()?;
+    let home = tempfile::Builder::new().prefix("gh-demo-").tempdir()?;
     let log = home.path().join("log");
     let start = private_gateway(home.path(), &log, options.claude)?;
-    let outcome = tokio::select! {
-        outcome = in_gateway(start, &directory, screen) => outcome,
-        _ = tokio::signal::ctrl_c() => Err(Failure::failed("interrupted")),
-    };
-    outcome.map_err(|failure| with_log(failure, &log))
+    in_gateway(start, &directory, screen).await.map_err(|failure| with_log(failure, &log))
 }
 
 /// The directory to look at: as given, else the top of the repository around the current one, else the current one.
@@ -57,8 +54,8 @@ fn private_gateway(home: &Path, log: &Path, claude: Option<PathBuf>) -> Result<O
     Ok(Options {
         place: Place {
             config: Some(config),
-            state_dir: Some(home.join("state")),
-            runtime_dir: Some(home.join("run")),
+            state_dir: Some(home.join("s")),
+            runtime_dir: Some(home.join("r")),
         },
         listen: Some("127.0.0.1:0".to_owned()),
         environment,
@@ -69,9 +66,18 @@ fn private_gateway(home: &Path, log: &Path, claude: Option<PathBuf>) -> Result<O
 async fn in_gateway(start: Options, directory: &Path, screen: &mut Screen) -> Result<(), Failure> {
     let mut transcript = Transcript::new(screen);
     transcript.heading("A private gateway")?;
-    let gateway = Gateway::start(&Binaries::beside_this()?, start).await?;
+    let mut signals = StopSignals::watch()?;
+    let interrupted = || Failure::failed("interrupted");
+    let binaries = Binaries::beside_this()?;
+    let gateway = tokio::select! {
+        started = Gateway::start(&binaries, start) => started?,
+        () = signals.received() => return Err(interrupted()),
+    };
     transcript.gateway("executor and front are ready; no Claude Code process exists yet")?;
-    let outcome = conversation(&gateway, directory, &mut transcript).await;
+    let outcome = tokio::select! {
+        outcome = conversation(&gateway, directory, &mut transcript) => outcome,
+        () = signals.received() => Err(interrupted()),
+    };
     let stopped = gateway.shut_down().await;
     outcome?;
     transcript.gateway(&format!("shut down; runners that had to be stopped: {stopped}"))?;
@@ -100,6 +106,7 @@ async fn conversation(
     let mut brain = Brain::start(client, &start).await.map_err(in_demo)?;
     brain.settle().await.map_err(in_demo)?;
     transcript.state(brain.state())?;
+    launched(brain.state())?;
     first_run(&mut brain, directory, transcript).await?;
 
     transcript.heading("Second run: the same Claude Code session goes on")?;
@@ -121,12 +128,23 @@ async fn conversation(
     Ok(())
 }
 
+/// A session that failed to start says why and what to do.
+fn launched(state: &State) -> Result<(), Failure> {
+    let error = &state.0["launch_error"];
+    if error.is_null() {
+        return Ok(());
+    }
+    let text = |field: &str| error[field].as_str().unwrap_or_default().to_owned();
+    Err(Failure::failed(format!("Claude Code did not start ({}): {}", text("code"), text("message")))
+        .hint(text("what_to_do")))
+}
+
 async fn first_run(
     brain: &mut Brain,
     directory: &Path,
     transcript: &mut Transcript<'_>,
 ) -> Result<(), Failure> {
-    let find = json!({"directory": directory, "name_contains": "readme", "max_depth": 2, "limit": 20});
+    let find = json!({"directory": directory, "name_contains": "README", "max_depth": 2, "limit": 20});
     act(brain, transcript, &[Call::new("FindFiles", find)]).await?;
     let introduction = match first_file(brain.state()) {
         Some(path) => path,

@@ -4,6 +4,7 @@ mod demo;
 mod down;
 mod sessions;
 mod show;
+mod signals;
 mod transcript;
 mod up;
 mod verify;

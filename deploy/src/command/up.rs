@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 
+use super::signals::StopSignals;
 use crate::chatgpt::Endpoint;
 use crate::cli::Up;
 use crate::failure::Failure;
@@ -13,27 +13,14 @@ use crate::screen::{Screen, Style};
 use crate::settings::{Binaries, Place};
 
 pub(super) async fn run(place: Place, options: Up, screen: &mut Screen) -> Result<(), Failure> {
-    // From here on the signals are ours; whichever comes first ends the gateway in order.
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
-
+    let mut signals = StopSignals::watch()?;
     let binaries = Binaries::beside_this()?;
     let _hold = Hold::take(&binaries.runtime_dir(&place).await?)?;
     let start = Options { place, listen: options.listen, environment: Vec::new(), logs: Logs::Shown };
-    let asked = async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hang_up.recv() => {}
-        }
-    };
-    tokio::pin!(asked);
-
     let mut gateway = tokio::select! {
         started = Gateway::start(&binaries, start) => started?,
         // The children are killed with their handles; no session can exist yet.
-        () = &mut asked => return Ok(()),
+        () = signals.received() => return Ok(()),
     };
     if options.json {
         screen.line(ready_line(&gateway))?;
@@ -41,7 +28,7 @@ pub(super) async fn run(place: Place, options: Up, screen: &mut Screen) -> Resul
         ready_screen(&gateway, screen)?;
     }
     tokio::select! {
-        () = &mut asked => {}
+        () = signals.received() => {}
         () = gateway.watch(say) => {}
     }
     let stopped = gateway.shut_down().await;

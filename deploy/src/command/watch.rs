@@ -1,5 +1,6 @@
 //! `gatehouse watch`.
 
+use gatehouse_proto::refusal::Refusal;
 use gatehouse_proto::v1::{Event, WatchEventsRequest};
 use serde_json::{Value, json};
 use tokio_stream::StreamExt;
@@ -21,8 +22,9 @@ pub(super) async fn run(mut operator: Operator, options: Watch, screen: &mut Scr
             event = events.next() => match event {
                 Some(Ok(event)) if options.json => screen.line(as_json(&event).to_string())?,
                 Some(Ok(event)) => screen.line(as_line(&event, screen))?,
-                Some(Err(status)) => return Err(status.into()),
-                None => return Err(Failure::unreachable()),
+                Some(Err(status)) if Refusal::from_status(&status).is_some() => return Err(status.into()),
+                // The stream has no end of its own: it breaks when the gateway goes.
+                Some(Err(_)) | None => return Err(Failure::unreachable()),
             },
         }
     }

@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use gatehouse_proto::ids::{RunId, SessionId, ToolCallId};
 
-use crate::engine::{Engine, Entry, Fault};
+use crate::engine::{Engine, Fault, Flight, Takeoff};
 use crate::files::{Root, SessionFiles};
 use crate::ledger::LedgerError;
 use crate::ledger::actions::{self, ActionRow};
 use crate::session::{CallState, Command, Refusal, Session, State};
-use crate::tools::{self, Cancel, CheckedInput, Receipt, ReceiptBudget, ToolContext, ToolName};
+use crate::tools::{self, CheckedInput, Receipt, ReceiptBudget, ToolContext, ToolName};
 
 pub use short::ShortResult;
 
@@ -71,10 +71,10 @@ impl Actions {
             match self.standing(&call).await? {
                 Standing::Settled(row) => return self.short(&row),
                 Standing::Authorised(row, session) => {
-                    match self.engine.performing().begin(&call.session, &call.id, self.engine.now()) {
-                        Entry::Begun(cancel) => self.perform(row, &session, cancel).await?,
+                    match self.engine.take_off(&call.session, &call.id) {
+                        Takeoff::Begun(flight) => self.perform(&call.id, row, &session, flight).await?,
                         // Closed without a message: it is over. Look what came of it.
-                        Entry::InFlight(mut over) => while over.changed().await.is_ok() {},
+                        Takeoff::InFlight(mut over) => while over.changed().await.is_ok() {},
                     }
                 }
             }
@@ -101,13 +101,18 @@ impl Actions {
     }
 
     /// Performs the action and settles it, in a task of its own: the asker may go away meanwhile.
-    async fn perform(&self, row: ActionRow, session: &Session, cancel: Cancel) -> Result<(), Fault> {
-        let (this, session_id, files) = (self.clone(), session.id.clone(), self.files_of(session));
+    async fn perform(
+        &self,
+        id: &ToolCallId,
+        row: ActionRow,
+        session: &Session,
+        flight: Flight,
+    ) -> Result<(), Fault> {
+        let (this, id, session_id, files) =
+            (self.clone(), id.clone(), session.id.clone(), self.files_of(session));
         let done = tokio::spawn(async move {
-            let id =
-                ToolCallId::try_from(row.id.clone()).map_err(|e| LedgerError::damaged("action.id", e))?;
-            let result = this.perform_and_settle(&id, row, &session_id, files, cancel).await;
-            this.engine.performing().finish(&id);
+            let result = this.perform_and_settle(&id, row, &session_id, files, &flight).await;
+            drop(flight);
             result
         });
         done.await.map_err(|error| LedgerError::damaged("action task", error))?
@@ -119,11 +124,11 @@ impl Actions {
         row: ActionRow,
         session: &SessionId,
         files: Arc<SessionFiles>,
-        cancel: Cancel,
+        flight: &Flight,
     ) -> Result<(), Fault> {
         let input = input_of(&row)?;
         let budget = ReceiptBudget::of_bytes(row.budget as usize);
-        let context = ToolContext { files, cancel, deadline: Instant::now() + READ_TIME };
+        let context = ToolContext { files, cancel: flight.cancel(), deadline: Instant::now() + READ_TIME };
         let performed = id.clone();
         let receipt: Receipt =
             tokio::task::spawn_blocking(move || tools::perform(&input, &context, budget, &performed))

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::file::File;
+use super::file::{self, File};
 use super::{ClaudeSettings, ConfigError, FileSettings, FrontSettings, Limits, Settings};
 
 /// Flags and environment.
@@ -71,67 +71,68 @@ pub(super) fn resolve(
         "runtime_dir",
         runtime_dir.unwrap_or_else(gatehouse_proto::socket::default_runtime_dir),
     )?;
-    let second = |name, value: Option<u64>, default, range| {
-        bounded(name, value, default, range).map(Duration::from_secs)
-    };
-    let claude = ClaudeSettings {
-        candidates: candidates(environment, file.claude.binary, &state_dir)?,
-        any_version: file.claude.allow_unverified_version,
-        launch_timeout: second(
-            "claude.launch_timeout_seconds",
-            file.claude.launch_timeout_seconds,
-            60,
-            5..=600,
-        )?,
-        ping_interval: second("claude.ping_seconds", file.claude.ping_seconds, 10, 1..=60)?,
-        stream_idle_timeout: second(
-            "claude.stream_idle_timeout_seconds",
-            file.claude.stream_idle_timeout_seconds,
-            86_400,
-            1..=86_400,
-        )?,
-        helper_dir: file.claude.helper_dir,
-    };
-    let max_wait = second("limits.max_wait_seconds", file.limits.max_wait_seconds, 50, 0..=50)?;
-    let limits = Limits {
-        lease: second("limits.lease_seconds", file.limits.lease_seconds, 1800, 60..=86_400)?,
-        live_sessions: narrow(bounded("limits.live_sessions", file.limits.live_sessions, 16, 1..=1000)?),
+    Ok(Settings {
+        claude: claude(file.claude, environment, &state_dir)?,
+        limits: limits(&file.limits)?,
+        files: files(file.files)?,
+        front: front(file.front, &state_dir)?,
+        state_dir,
+        runtime_dir,
+        config_file,
+    })
+}
+
+fn claude(
+    file: file::Claude,
+    environment: &Environment,
+    state_dir: &Path,
+) -> Result<ClaudeSettings, ConfigError> {
+    let launch = file.launch_timeout_seconds;
+    let idle = file.stream_idle_timeout_seconds;
+    Ok(ClaudeSettings {
+        candidates: candidates(environment, file.binary, state_dir)?,
+        any_version: file.allow_unverified_version,
+        launch_timeout: seconds("claude.launch_timeout_seconds", launch, 60, 5..=600)?,
+        ping_interval: seconds("claude.ping_seconds", file.ping_seconds, 10, 1..=60)?,
+        stream_idle_timeout: seconds("claude.stream_idle_timeout_seconds", idle, 86_400, 1..=86_400)?,
+        helper_dir: file.helper_dir.map(|path| must_be_absolute("claude.helper_dir", path)).transpose()?,
+    })
+}
+
+fn limits(file: &file::Limits) -> Result<Limits, ConfigError> {
+    let max_wait = seconds("limits.max_wait_seconds", file.max_wait_seconds, 50, 0..=50)?;
+    let reply_wait = seconds("limits.reply_wait_seconds", file.reply_wait_seconds, 25, 0..=50)?;
+    let short = bounded("limits.short_result_bytes", file.short_result_bytes, 4096, 256..=49_152)?;
+    Ok(Limits {
+        lease: seconds("limits.lease_seconds", file.lease_seconds, 1800, 60..=86_400)?,
+        live_sessions: narrow(bounded("limits.live_sessions", file.live_sessions, 16, 1..=1000)?),
         max_wait,
-        reply_wait: second("limits.reply_wait_seconds", file.limits.reply_wait_seconds, 25, 0..=50)?
-            .min(max_wait),
-        short_result_bytes: narrow(bounded(
-            "limits.short_result_bytes",
-            file.limits.short_result_bytes,
-            4096,
-            256..=49_152,
-        )?) as usize,
-    };
-    let files = FileSettings {
-        read_roots: each_absolute(
-            "files.read_roots",
-            file.files.read_roots.unwrap_or_else(|| vec![PathBuf::from("/")]),
-        )?,
-        protected: file.files.protected,
-        hard_links: file.files.hard_links,
-        network_file_systems: file.files.network_file_systems,
-        whole_hash_limit: bounded(
-            "files.whole_hash_limit_bytes",
-            file.files.whole_hash_limit_bytes,
-            256 << 20,
-            0..=u64::MAX,
-        )?,
-    };
-    let front = FrontSettings {
-        listen: file.front.listen.unwrap_or_else(|| "127.0.0.1:8848".to_owned()),
-        key_file: must_be_absolute(
-            "front.key_file",
-            file.front.key_file.unwrap_or_else(|| state_dir.join("front.key")),
-        )?,
-        protocol: file.front.protocol,
-        max_waits: narrow(bounded("front.max_waits", file.front.max_waits, 64, 1..=10_000)?),
-        text_mirror: file.front.text_mirror,
-    };
-    Ok(Settings { state_dir, runtime_dir, config_file, claude, limits, files, front })
+        reply_wait: reply_wait.min(max_wait),
+        short_result_bytes: narrow(short) as usize,
+    })
+}
+
+fn files(file: file::Files) -> Result<FileSettings, ConfigError> {
+    let read_roots = file.read_roots.unwrap_or_else(|| vec![PathBuf::from("/")]);
+    let hashed = file.whole_hash_limit_bytes;
+    Ok(FileSettings {
+        read_roots: each_absolute("files.read_roots", read_roots)?,
+        protected: file.protected,
+        hard_links: file.hard_links,
+        network_file_systems: file.network_file_systems,
+        whole_hash_limit: bounded("files.whole_hash_limit_bytes", hashed, 256 << 20, 0..=u64::MAX)?,
+    })
+}
+
+fn front(file: file::Front, state_dir: &Path) -> Result<FrontSettings, ConfigError> {
+    let key_file = file.key_file.unwrap_or_else(|| state_dir.join("front.key"));
+    Ok(FrontSettings {
+        listen: file.listen.unwrap_or_else(|| "127.0.0.1:8848".to_owned()),
+        key_file: must_be_absolute("front.key_file", key_file)?,
+        protocol: file.protocol,
+        max_waits: narrow(bounded("front.max_waits", file.max_waits, 64, 1..=10_000)?),
+        text_mirror: file.text_mirror,
+    })
 }
 
 /// Where Claude Code may be: the override alone, else the user's own, the set-up's copy, and what PATH has.
@@ -185,6 +186,15 @@ fn bounded(
     } else {
         Err(invalid(name, format!("{value} is not between {} and {}", range.start(), range.end())))
     }
+}
+
+fn seconds(
+    name: &str,
+    value: Option<u64>,
+    default: u64,
+    range: std::ops::RangeInclusive<u64>,
+) -> Result<Duration, ConfigError> {
+    bounded(name, value, default, range).map(Duration::from_secs)
 }
 
 /// For values whose range was checked to be small.

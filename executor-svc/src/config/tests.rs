@@ -54,6 +54,7 @@ fn values_out_of_bounds_and_relative_paths_are_named() {
         ("[limits]\nlease_seconds = 59\n", "limits.lease_seconds"),
         ("[limits]\nmax_wait_seconds = 51\n", "limits.max_wait_seconds"),
         ("[claude]\nbinary = 'claude'\n", "claude.binary"),
+        ("[claude]\nhelper_dir = 'bin'\n", "claude.helper_dir"),
         ("[files]\nread_roots = ['home']\n", "files.read_roots"),
     ] {
         let error = with_file(text).unwrap_err().to_string();

@@ -4,6 +4,7 @@
 //! follows from a commit (waking waiters, orders to the runner room, ending actions that were cancelled) happens right
 //! after it on that thread, whether or not the asker is still there. Reading goes past the writer.
 
+mod flight;
 mod performing;
 mod record;
 mod recovery;
@@ -17,8 +18,9 @@ use rusqlite::Connection;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
+pub use flight::{Flight, Takeoff};
 pub use performing::{Entry, Performing};
-pub use recovery::{RecoverySecret, SecretError, Tries, private_file, token_matches};
+pub use recovery::{Guess, RecoverySecret, SecretError, Tries, private_file};
 pub use watchers::Watchers;
 
 use crate::clock::{Clock, Timestamp};
@@ -124,6 +126,7 @@ struct Shared {
     watchers: Watchers,
     performing: Performing,
     journal_head: watch::Sender<u64>,
+    launches: watch::Sender<bool>,
     orders: UnboundedSender<Order>,
 }
 
@@ -163,6 +166,7 @@ impl Engine {
             watchers: Watchers::default(),
             performing: Performing::default(),
             journal_head: watch::Sender::new(0),
+            launches: watch::Sender::new(true),
             orders,
         };
         Self { shared: Arc::new(shared) }
@@ -214,6 +218,17 @@ impl Engine {
     #[must_use]
     pub fn watch(&self, session: &SessionId) -> watch::Receiver<u64> {
         self.shared.watchers.subscribe(session)
+    }
+
+    /// Lets launches begin, or keeps them back: an executor that goes down leaves them to the next one.
+    pub fn allow_launches(&self, allowed: bool) {
+        self.shared.launches.send_replace(allowed);
+    }
+
+    /// Waits until launches may begin.
+    pub async fn launches_allowed(&self) {
+        // The sender lives as long as this engine does.
+        let _ = self.shared.launches.subscribe().wait_for(|allowed| *allowed).await;
     }
 
     /// Hands an order to the runner room.
@@ -321,7 +336,8 @@ impl Engine {
         Ok(done.await?)
     }
 
-    /// Looks at a session with a lease. Writes only when the lease is worth renewing.
+    /// Looks at a session with a lease. Writes only when the lease is worth renewing; where it cannot be written, the
+    /// answer is still given, with the lease as it was.
     ///
     /// # Errors
     /// As [`Engine::submit`].
@@ -331,7 +347,13 @@ impl Engine {
         if step.session == before {
             return Ok(Outcome { session: before, answer: step.answer });
         }
-        self.submit(id, None, move |_, _| Ok(Command::Look { lease })).await
+        match self.submit(id, None, move |_, _| Ok(Command::Look { lease })).await {
+            Err(Fault::Ledger(error)) => {
+                tracing::error!(%error, "a lease could not be renewed");
+                Ok(Outcome { session: before, answer: step.answer })
+            }
+            other => other,
+        }
     }
 
     /// Waits until `enough` holds of the session, at most for `wait`, and gives it as it then is.
@@ -380,7 +402,8 @@ impl Engine {
         once: Option<&Once>,
     ) -> Committed {
         let Step { session, effects, answer } = step;
-        if before != Some(&session) {
+        let changed = before != Some(&session);
+        if changed {
             record::save(tx, &session)?;
         }
         let head = record::effects(tx, &session, &effects, self.now())?;
@@ -389,7 +412,13 @@ impl Engine {
             once::record(tx, &once.scope, &once.key, &once.content_hash, &row)?;
         }
         let (engine, shown) = (self.clone(), session.clone());
-        let after = move || engine.after_commit(&shown, &effects, head);
+        // Who waits is woken by changes alone: one that asks in a loop would wake itself for ever.
+        let news = changed || !effects.is_empty();
+        let after = move || {
+            if news {
+                engine.after_commit(&shown, &effects, head);
+            }
+        };
         Ok((Outcome { session, answer }, Box::new(after)))
     }
 
@@ -405,7 +434,7 @@ impl Engine {
                     });
                 }
                 Effect::EndRunner { run_id, .. } => {
-                    self.order(Order::End { session: session.id.clone(), run: run_id.clone() })
+                    self.order(Order::End { session: session.id.clone(), run: run_id.clone() });
                 }
                 Effect::ActionCancelled { id, .. } => self.shared.performing.cancel(id),
                 _ => {}

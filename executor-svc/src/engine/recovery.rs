@@ -70,8 +70,7 @@ impl RecoverySecret {
 }
 
 /// Whether a token is the one that the hash was taken of, in constant time.
-#[must_use]
-pub fn token_matches(hash: &str, token: &str) -> bool {
+fn token_matches(hash: &str, token: &str) -> bool {
     !token.is_empty() && hash.as_bytes().ct_eq(RecoverySecret::hash(token).as_bytes()).into()
 }
 
@@ -82,14 +81,13 @@ pub fn token_matches(hash: &str, token: &str) -> bool {
 pub fn private_file(path: &Path) -> Result<String, SecretError> {
     let fault = |why: String| SecretError { path: path.to_owned(), why };
     let io = |error: std::io::Error| fault(error.to_string());
-    match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(mut file) => {
-            let mut bytes = [0; 32];
-            getrandom::fill(&mut bytes).map_err(|error| fault(error.to_string()))?;
-            file.write_all(hex::encode(bytes).as_bytes()).and_then(|()| file.sync_all()).map_err(io)?;
+    if let Err(error) = path.symlink_metadata() {
+        if error.kind() != std::io::ErrorKind::NotFound {
+            return Err(io(error));
         }
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(io(error)),
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).map_err(|error| fault(error.to_string()))?;
+        make_whole(path, hex::encode(bytes).as_bytes()).map_err(io)?;
     }
     let mut file = std::fs::File::open(path).map_err(io)?;
     let found = file.metadata().map_err(io)?;
@@ -104,6 +102,40 @@ pub fn private_file(path: &Path) -> Result<String, SecretError> {
     Ok(text)
 }
 
+/// Puts a new file in place, 0600, whole or not at all: one that a crash cut off would bar every later start.
+fn make_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    let unfinished = PathBuf::from(unfinished);
+    match std::fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    // A link, not a rename: one that somebody else made meanwhile stays.
+    match std::fs::hard_link(&unfinished, path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+        _ => std::fs::remove_file(&unfinished)?,
+    }
+    match path.parent() {
+        Some(directory) => std::fs::File::open(directory)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+/// What a guess at a session's token came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guess {
+    /// It was the token.
+    Right,
+    /// It was not, and counts.
+    Wrong,
+    /// Too many wrong ones came lately; this one was not looked at.
+    Locked,
+}
+
 /// Wrong tokens, lately, by session.
 #[derive(Debug, Default)]
 pub struct Tries {
@@ -111,23 +143,25 @@ pub struct Tries {
 }
 
 impl Tries {
-    /// Whether a session has seen too many.
+    /// Judges a token by the hash that the ledger keeps. Looking and counting are one step, so that guesses made at the
+    /// same time are no more than guesses made one after the other.
     #[must_use]
-    pub fn locked(&self, session: &SessionId, now: Timestamp) -> bool {
-        let wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
-        wrong
-            .get(session)
-            .is_some_and(|times| times.iter().filter(|at| now.since(**at) < WINDOW).count() >= TRIES)
-    }
-
-    /// Notes one more.
-    pub fn note(&self, session: &SessionId, now: Timestamp) {
+    pub fn judge(&self, session: &SessionId, hash: &str, token: &str, now: Timestamp) -> Guess {
+        // After the clock was put back, what lies in the future is as good as forgotten.
+        let lately = |at: &Timestamp| *at <= now && now.since(*at) < WINDOW;
         let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
         wrong.retain(|_, times| {
-            times.retain(|at| now.since(*at) < WINDOW);
+            times.retain(lately);
             !times.is_empty()
         });
+        if wrong.get(session).is_some_and(|times| times.len() >= TRIES) {
+            return Guess::Locked;
+        }
+        if token_matches(hash, token) {
+            return Guess::Right;
+        }
         wrong.entry(session.clone()).or_default().push(now);
+        Guess::Wrong
     }
 }
 
@@ -157,15 +191,37 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_that_a_crash_cut_off_is_made_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("recovery.secret.unfinished"), b"0123").unwrap();
+        let first = RecoverySecret::load(dir.path()).unwrap();
+        let session = SessionId::mint();
+        assert_eq!(RecoverySecret::load(dir.path()).unwrap().token(&session), first.token(&session));
+        let names: Vec<_> = dir.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["recovery.secret"]);
+    }
+
+    #[test]
     fn ten_wrong_tokens_lock_a_session_for_a_minute() {
         let (tries, session) = (Tries::default(), SessionId::mint());
         let at = Timestamp::from_millis(1_000_000);
+        let hash = RecoverySecret::hash("right");
         for _ in 0..10 {
-            assert!(!tries.locked(&session, at));
-            tries.note(&session, at);
+            assert_eq!(tries.judge(&session, &hash, "wrong", at), Guess::Wrong);
         }
-        assert!(tries.locked(&session, at));
-        assert!(!tries.locked(&session, at.after(WINDOW)));
-        assert!(!tries.locked(&SessionId::mint(), at));
+        assert_eq!(tries.judge(&session, &hash, "right", at), Guess::Locked);
+        assert_eq!(tries.judge(&SessionId::mint(), &hash, "right", at), Guess::Right);
+        assert_eq!(tries.judge(&session, &hash, "right", at.after(WINDOW)), Guess::Right);
+    }
+
+    #[test]
+    fn a_clock_that_was_put_back_does_not_lock_a_session_for_longer() {
+        let (tries, session) = (Tries::default(), SessionId::mint());
+        let hash = RecoverySecret::hash("right");
+        let later = Timestamp::from_millis(10_000_000);
+        for _ in 0..10 {
+            let _ = tries.judge(&session, &hash, "wrong", later);
+        }
+        assert_eq!(tries.judge(&session, &hash, "right", Timestamp::from_millis(1_000)), Guess::Right);
     }
 }

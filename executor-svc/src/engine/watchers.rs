@@ -29,4 +29,12 @@ impl Watchers {
             sender.send_replace(revision);
         }
     }
+
+    /// Wakes whoever waits for the session although its revision is the same: something beside the ledger changed.
+    pub fn nudge(&self, session: &SessionId) {
+        let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = channels.get(session) {
+            sender.send_modify(|_| ());
+        }
+    }
 }

@@ -171,13 +171,12 @@ impl FileFault {
             Self::SpecialFileSystem { .. } | Self::NetworkFileSystem { .. } => ActionCode::SpecialFileSystem,
             Self::HardLink { .. } => ActionCode::HardLinkRefused,
             Self::OutsideReadRoots { .. } => ActionCode::OutsideRoot,
-            Self::PermissionDenied { .. } => ActionCode::PermissionDenied,
+            Self::PermissionDenied { .. } | Self::Io { .. } => ActionCode::PermissionDenied,
             Self::Changed { .. } => ActionCode::ChangedMeanwhile,
             Self::NotUtf8 { .. } => ActionCode::NotUtf8,
             Self::NameTooLong { .. } => ActionCode::TooLarge,
             Self::TimedOut { .. } => ActionCode::TimedOut,
             Self::Cancelled { .. } => ActionCode::Cancelled,
-            Self::Io { .. } => ActionCode::Uncertain,
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gatehouse_sandbox::policy::Position;
 use rustix::fs::FileType;
@@ -21,6 +21,9 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// How old an index must be before an unknown file makes it be built again.
 const OLD_ENOUGH: Duration = Duration::from_secs(2);
 
+/// How coarsely file systems stamp times, in nanoseconds.
+const TICK: i128 = 20_000_000;
+
 /// What is known of a session's multi-link files.
 #[derive(Debug, Default)]
 pub(super) struct LinkIndex(Mutex<Option<Built>>);
@@ -28,6 +31,8 @@ pub(super) struct LinkIndex(Mutex<Option<Built>>);
 #[derive(Debug)]
 struct Built {
     at: Instant,
+    /// The same moment, in nanoseconds since the epoch.
+    started: i128,
     took: Duration,
     complete: bool,
     seen: HashMap<(u64, u64), Names>,
@@ -57,7 +62,7 @@ pub(super) enum Whereabouts {
 impl LinkIndex {
     pub(super) fn whereabouts(&self, root: &Path, facts: &Facts, policy: &FilePolicy) -> Whereabouts {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = kept.as_ref().map(|built| (built.whereabouts(facts), built.is_old()));
+        let known = kept.as_ref().map(|built| (built.whereabouts(facts), built.is_old_for(facts)));
         match known {
             Some((found @ (Whereabouts::Inside | Whereabouts::Guarded), _)) => found,
             Some((found, false)) => found,
@@ -67,8 +72,11 @@ impl LinkIndex {
 }
 
 impl Built {
-    fn is_old(&self) -> bool {
-        self.at.elapsed() > OLD_ENOUGH.max(self.took * 20)
+    /// Whether walking again may tell more. A file that was linked since the walk is worth it at once.
+    fn is_old_for(&self, facts: &Facts) -> bool {
+        let age = self.at.elapsed();
+        let linked_since = facts.changed >= self.started;
+        (linked_since && age >= self.took * 2) || age > OLD_ENOUGH.max(self.took * 20)
     }
 
     fn whereabouts(&self, facts: &Facts) -> Whereabouts {
@@ -82,7 +90,10 @@ impl Built {
 
     fn walk(root: &Path, policy: &FilePolicy) -> Self {
         let at = Instant::now();
-        let mut built = Self { at, took: Duration::ZERO, complete: true, seen: HashMap::new() };
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // A file system's clock ticks coarsely: what it stamped a little before may have happened after.
+        let started = i128::try_from(since_epoch.as_nanos()).unwrap_or(i128::MAX) - TICK;
+        let mut built = Self { at, started, took: Duration::ZERO, complete: true, seen: HashMap::new() };
         let top = sys::find(root).and_then(|handle| sys::reopen(&handle));
         match top {
             Ok(top) => built.walk_below(&top, policy.position(root), policy),

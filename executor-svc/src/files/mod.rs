@@ -18,6 +18,7 @@ mod root;
 mod session;
 mod sys;
 pub mod text;
+pub(crate) mod walk;
 
 pub use fault::{FileFault, FileKind};
 pub use policy::{FilePolicy, FilePolicyConfig, HardLinks, NetworkFs, PolicyError};

@@ -1,5 +1,6 @@
 //! Which file system an object lies on, and under which other paths a bind mount shows it.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// What a file system is good for.
@@ -115,6 +116,22 @@ impl Mounts {
         others
             .filter_map(|other| Some(joined(&other.point, inside.strip_prefix(&other.root).ok()?)))
             .collect()
+    }
+
+    /// The mounts below a real path, by their place; of several at one place the last.
+    pub(super) fn below(&self, path: &Path) -> HashMap<PathBuf, Mount> {
+        let below = self.list.iter().filter(|mount| mount.point != path && mount.point.starts_with(path));
+        below.map(|mount| (mount.point.clone(), mount.clone())).collect()
+    }
+
+    /// Where parts of what `mount` shows are shown by other mounts: the path through `mount`, and the other path.
+    pub(super) fn shown_elsewhere(&self, mount: &Mount) -> Vec<(PathBuf, PathBuf)> {
+        let others = self.list.iter().filter(|other| other.device == mount.device && other.id != mount.id);
+        let inside = others.filter_map(|other| {
+            let below = other.root.strip_prefix(&mount.root).ok()?;
+            Some((joined(&mount.point, below), other.point.clone()))
+        });
+        inside.collect()
     }
 
     /// Whether the whole file system that `mount` belongs to is shown somewhere below `root`.

@@ -6,11 +6,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::sys::{self, Facts};
 
-/// How many inodes are kept at most. Beyond that the index is incomplete, and says so.
+/// How many inodes are kept at most, and how long a walk takes at most. Beyond that the index is incomplete, and what
+/// it does not know counts as unknown.
 const MOST: usize = 500_000;
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// The index. Immutable; [`ProtectedInodes::refreshed`] makes the next one.
 #[derive(Debug, Clone, Default)]
@@ -54,25 +57,28 @@ impl ProtectedInodes {
 
     /// The index as of now, given what protected paths exist.
     pub(super) fn refreshed(&self, existing: impl FnOnce() -> Vec<PathBuf>) -> Self {
-        let mut walk = Walk { known: HashSet::with_capacity(self.known.len()) };
+        let known = HashSet::with_capacity(self.known.len());
+        let mut walk = Walk { known, until: Instant::now() + LONGEST, complete: true };
         let mut tops = HashMap::new();
         for path in existing() {
             if let Some(entry) = walk.visit(&path, self.tops.get(&path)) {
                 tops.insert(path, entry);
             }
         }
-        let complete = walk.known.len() < MOST;
-        Self { tops, known: walk.known, complete }
+        Self { tops, known: walk.known, complete: walk.complete }
     }
 }
 
 struct Walk {
     known: HashSet<(u64, u64)>,
+    until: Instant,
+    complete: bool,
 }
 
 impl Walk {
     fn visit(&mut self, path: &Path, before: Option<&Entry>) -> Option<Entry> {
-        if self.known.len() >= MOST {
+        if self.known.len() >= MOST || Instant::now() >= self.until {
+            self.complete = false;
             return None;
         }
         // A link itself is no secret, and what it leads to is protected by its own line or not at all.

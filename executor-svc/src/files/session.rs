@@ -14,6 +14,7 @@ use super::policy::{FilePolicy, HardLinks, NetworkFs};
 use super::protected_inodes::{ProtectedInodes, Verdict};
 use super::root::Root;
 use super::sys::{self, Facts, Handle};
+use super::walk::Reason;
 
 /// A session's view of the file system. Made once for each session and shared by its actions.
 #[derive(Debug)]
@@ -30,6 +31,13 @@ pub(crate) struct OpenFile {
     pub(super) facts: Facts,
     /// The path that was asked for, without dots.
     pub(super) path: PathBuf,
+}
+
+impl OpenDirectory {
+    /// Device and inode.
+    pub(crate) const fn identity(&self) -> (u64, u64) {
+        self.facts.identity()
+    }
 }
 
 impl OpenFile {
@@ -54,7 +62,8 @@ impl OpenFile {
     /// Whether nobody has written to it since it was opened, as far as size and times tell.
     pub(crate) fn is_unchanged(&self) -> bool {
         sys::stat(&self.file).is_ok_and(|now| {
-            (now.bytes, now.modified, now.changed) == (self.facts.bytes, self.facts.modified, self.facts.changed)
+            (now.bytes, now.modified, now.changed)
+                == (self.facts.bytes, self.facts.modified, self.facts.changed)
         })
     }
 }
@@ -98,11 +107,13 @@ impl SessionFiles {
         &self.policy
     }
 
-    /// Whether what is at `path` is served by another machine or process, which may let us wait forever.
+    /// Whether `path` lies on, or has below it, what another machine or process serves: those may let us wait forever.
     pub(crate) fn may_hang(&self, path: &Path) -> bool {
         let path = normalised(path);
         let mounts = sys::mounts().unwrap_or_default();
-        mounts.containing(&path).is_some_and(|mount| class_of(&mount.kind) == FsClass::Network)
+        let around = mounts.containing(&path).cloned();
+        let mut near = mounts.below(&path).into_values().chain(around);
+        near.any(|mount| class_of(&mount.kind) == FsClass::Network)
     }
 
     /// Opens a regular file for reading.
@@ -121,6 +132,14 @@ impl SessionFiles {
             .map_err(|f| f.at(&path))?;
         let fd = sys::reopen(&found.handle).map_err(|errno| from_errno(errno, &path))?;
         Ok(OpenFile { file: fd.into(), facts: found.facts, path })
+    }
+
+    /// Whether a file could be opened by this path; it is not.
+    pub(super) fn judge_at(&self, path: &Path) -> Result<(), FileFault> {
+        let found = self.find(path)?;
+        let inodes = || self.policy.protected_inodes();
+        self.judge_links(&found.facts, &found.real, &found.mount, &found.mounts, inodes)
+            .map_err(|f| f.at(path))
     }
 
     /// Whether the path still names the file that was opened.
@@ -188,7 +207,7 @@ impl SessionFiles {
     }
 
     /// Another name of the same object must not be protected or below `.git` either.
-    fn judge_alias(&self, alias: &Path, shown: &Path) -> Result<(), FileFault> {
+    pub(super) fn judge_alias(&self, alias: &Path, shown: &Path) -> Result<(), FileFault> {
         match self.policy.judge_path(alias, shown) {
             Err(fault @ (FileFault::Protected { .. } | FileFault::Git { .. })) => Err(fault),
             _ => Ok(()),
@@ -260,6 +279,13 @@ pub(super) enum LinkFault {
 }
 
 impl LinkFault {
+    pub(super) const fn reason(self) -> Reason {
+        match self {
+            Self::Protected => Reason::Protected,
+            Self::Refused(..) => Reason::HardLink,
+        }
+    }
+
     fn at(self, path: &Path) -> FileFault {
         let path = path.to_owned();
         match self {

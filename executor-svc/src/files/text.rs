@@ -31,8 +31,59 @@ pub struct TextScan {
     cr: u64,
     head: Vec<u8>,
     last: Option<u8>,
+    utf8: Utf8Check,
+}
+
+/// Checks that a text that comes in blocks is UTF-8.
+#[derive(Debug, Clone, Default)]
+pub struct Utf8Check {
+    bytes: u64,
     /// The unfinished character at the end of the last block.
     unfinished: Vec<u8>,
+}
+
+impl Utf8Check {
+    /// Takes the next block.
+    ///
+    /// # Errors
+    /// [`BadByte`] if the text so far cannot be the start of UTF-8.
+    pub fn feed(&mut self, block: &[u8]) -> Result<(), BadByte> {
+        let mut rest = block;
+        let carried = self.unfinished.len();
+        while !self.unfinished.is_empty() && !rest.is_empty() {
+            self.unfinished.push(rest[0]);
+            rest = &rest[1..];
+            match std::str::from_utf8(&self.unfinished) {
+                Ok(_) => self.unfinished.clear(),
+                Err(error) if error.error_len().is_none() => {}
+                Err(_) => return Err(BadByte(self.bytes - carried as u64)),
+            }
+        }
+        match simdutf8::compat::from_utf8(rest) {
+            Ok(_) => {}
+            Err(error) if error.error_len().is_none() => {
+                self.unfinished.extend_from_slice(&rest[error.valid_up_to()..]);
+            }
+            Err(error) => {
+                let at = block.len() - rest.len() + error.valid_up_to();
+                return Err(BadByte(self.bytes + at as u64));
+            }
+        }
+        self.bytes += block.len() as u64;
+        Ok(())
+    }
+
+    /// Checks that the text does not end within a character.
+    ///
+    /// # Errors
+    /// [`BadByte`] if it does.
+    pub fn finish(&self) -> Result<(), BadByte> {
+        if self.unfinished.is_empty() {
+            Ok(())
+        } else {
+            Err(BadByte(self.bytes - self.unfinished.len() as u64))
+        }
+    }
 }
 
 /// What a finished scan knows.
@@ -70,8 +121,8 @@ impl TextScan {
     #[must_use]
     pub fn new(hashing: Hashing) -> Self {
         let hasher = (hashing == Hashing::On).then(Sha256::new);
-        let (head, unfinished) = (Vec::new(), Vec::new());
-        Self { hasher, bytes: 0, lf: 0, crlf: 0, cr: 0, head, last: None, unfinished }
+        let utf8 = Utf8Check::default();
+        Self { hasher, bytes: 0, lf: 0, crlf: 0, cr: 0, head: Vec::new(), last: None, utf8 }
     }
 
     /// Takes the next block.
@@ -79,7 +130,7 @@ impl TextScan {
     /// # Errors
     /// [`BadByte`] if the text so far cannot be the start of UTF-8.
     pub fn feed(&mut self, block: &[u8]) -> Result<(), BadByte> {
-        self.validate(block)?;
+        self.utf8.feed(block)?;
         if let Some(hasher) = &mut self.hasher {
             hasher.update(block);
         }
@@ -103,39 +154,12 @@ impl TextScan {
         }
     }
 
-    fn validate(&mut self, block: &[u8]) -> Result<(), BadByte> {
-        let mut rest = block;
-        let carried = self.unfinished.len();
-        while !self.unfinished.is_empty() && !rest.is_empty() {
-            self.unfinished.push(rest[0]);
-            rest = &rest[1..];
-            match std::str::from_utf8(&self.unfinished) {
-                Ok(_) => self.unfinished.clear(),
-                Err(error) if error.error_len().is_none() => {}
-                Err(_) => return Err(BadByte(self.bytes - carried as u64)),
-            }
-        }
-        match std::str::from_utf8(rest) {
-            Ok(_) => Ok(()),
-            Err(error) if error.error_len().is_none() => {
-                self.unfinished.extend_from_slice(&rest[error.valid_up_to()..]);
-                Ok(())
-            }
-            Err(error) => {
-                let at = block.len() - rest.len() + error.valid_up_to();
-                Err(BadByte(self.bytes + at as u64))
-            }
-        }
-    }
-
     /// What is known, if this was all.
     ///
     /// # Errors
     /// [`BadByte`] if it ends within a character.
     pub fn finish(self) -> Result<TextFacts, BadByte> {
-        if !self.unfinished.is_empty() {
-            return Err(BadByte(self.bytes - self.unfinished.len() as u64));
-        }
+        self.utf8.finish()?;
         let final_newline = self.last == Some(b'\n');
         Ok(TextFacts {
             eol: self.eol(),

@@ -169,6 +169,31 @@ pub fn load(connection: &Connection, id: &ToolCallId) -> Result<Option<ActionRow
         .optional()?)
 }
 
+/// When an action was authorised and settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// When it was authorised.
+    pub authorised_at: Timestamp,
+    /// When it was settled.
+    pub finished_at: Option<Timestamp>,
+}
+
+/// The times of an action; the rest of a row may be large.
+///
+/// # Errors
+/// When there is no such action, or the ledger cannot be read.
+pub fn times(connection: &Connection, id: &ToolCallId) -> Result<Times, LedgerError> {
+    Ok(connection.prepare_cached("SELECT authorised_at, finished_at FROM action WHERE id = ?1")?.query_row(
+        [id.as_str()],
+        |row| {
+            Ok(Times {
+                authorised_at: Timestamp::from_millis(row.get(0)?),
+                finished_at: row.get::<_, Option<u64>>(1)?.map(Timestamp::from_millis),
+            })
+        },
+    )?)
+}
+
 /// The calls that a reply authorised, in its order.
 ///
 /// # Errors

@@ -63,6 +63,9 @@ pub enum LedgerError {
         /// The cause.
         source: std::io::Error,
     },
+    /// The commit failed, and with it everything of its group. Nothing was changed.
+    #[error("ledger: the commit failed: {0}")]
+    NotCommitted(String),
     /// The writer thread is gone; nothing can be written any more.
     #[error("ledger: the writer has stopped")]
     WriterStopped,

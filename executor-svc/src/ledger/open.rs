@@ -92,9 +92,18 @@ fn back_up(connection: &Connection, path: &Path, version: u32) -> Result<(), Led
         // A migration was tried before and did not finish: the first copy is the one to keep.
         return Ok(());
     }
-    connection.execute("VACUUM INTO ?1", [backup.to_string_lossy()])?;
-    std::fs::set_permissions(&backup, std::fs::Permissions::from_mode(0o600))
-        .map_err(|source| LedgerError::Io { path: backup, source })
+    // Under another name until it is whole: a copy that a crash cut off must not pass for the backup.
+    let unfinished = path.with_extension(format!("v{version}.unfinished"));
+    let io = |source| LedgerError::Io { path: unfinished.clone(), source };
+    match std::fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(error)),
+        _ => {}
+    }
+    connection.execute("VACUUM INTO ?1", [unfinished.to_string_lossy()])?;
+    let whole = std::fs::File::open(&unfinished).map_err(io)?;
+    whole.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(io)?;
+    whole.sync_all().map_err(io)?;
+    std::fs::rename(&unfinished, &backup).map_err(io)
 }
 
 #[cfg(test)]
@@ -122,6 +131,18 @@ mod tests {
         connect(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
         assert!(matches!(open(dir.path()), Err(LedgerError::Newer { found: 99, .. })));
         assert_eq!(version(&connect(&path).unwrap()).unwrap(), 99);
+    }
+
+    #[test]
+    fn a_backup_that_a_crash_cut_off_does_not_pass_for_one() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(open(dir.path()).unwrap());
+        let path = dir.path().join("ledger.db");
+        std::fs::write(dir.path().join("ledger.v1.unfinished"), b"half").unwrap();
+        back_up(&connect(&path).unwrap(), &path, 1).unwrap();
+        let copy = Connection::open(dir.path().join("ledger.v1.backup")).unwrap();
+        assert_eq!(version(&copy).unwrap(), SCHEMA_VERSION);
+        assert!(!dir.path().join("ledger.v1.unfinished").exists());
     }
 
     #[test]

@@ -43,12 +43,12 @@ pub fn close(tx: &Connection, id: &RunId, at: Timestamp) -> Result<(), LedgerErr
     Ok(())
 }
 
-/// Notes which link token a launch answers to. An older launch's token is forgotten.
+/// Notes which link token a launch answers to, if the run is not over. An older launch's token is forgotten.
 ///
 /// # Errors
 /// When the ledger cannot be written.
 pub fn set_link(tx: &Connection, id: &RunId, link: &LinkHash) -> Result<(), LedgerError> {
-    tx.prepare_cached("UPDATE run SET link_hash = ?2, identity = NULL WHERE id = ?1")?
+    tx.prepare_cached("UPDATE run SET link_hash = ?2, identity = NULL WHERE id = ?1 AND ended_at IS NULL")?
         .execute(params![id.as_str(), link.as_str()])?;
     Ok(())
 }
@@ -75,13 +75,13 @@ pub fn identity(connection: &Connection, id: &RunId) -> Result<Option<String>, L
     Ok(found.flatten())
 }
 
-/// Whether a launch of the run was begun.
+/// Whether the run is under way.
 ///
 /// # Errors
 /// When the ledger cannot be read.
-pub fn has_link(connection: &Connection, id: &RunId) -> Result<bool, LedgerError> {
+pub fn is_open(connection: &Connection, id: &RunId) -> Result<bool, LedgerError> {
     Ok(connection
-        .prepare_cached("SELECT link_hash IS NOT NULL FROM run WHERE id = ?1")?
+        .prepare_cached("SELECT ended_at IS NULL FROM run WHERE id = ?1")?
         .query_row([id.as_str()], |row| row.get(0))
         .optional()?
         .unwrap_or(false))

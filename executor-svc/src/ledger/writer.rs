@@ -20,8 +20,15 @@ pub type AfterCommit = Box<dyn FnOnce() + Send>;
 
 /// Tells the caller: `None` after a good commit, the error if the commit itself failed.
 type Deliver = Box<dyn FnOnce(Option<&str>) + Send>;
-/// `None`: the change refused and has told its caller already.
-type Change = Box<dyn FnOnce(&Connection) -> Option<Deliver> + Send>;
+type Change = Box<dyn FnOnce(&Connection) -> (Kept, Deliver) + Send>;
+
+/// Whether what a change wrote is to be committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Yes,
+    /// It refused: it is undone, alone.
+    No,
+}
 
 /// Why a change did not become durable.
 #[derive(Debug, thiserror::Error)]
@@ -70,25 +77,37 @@ impl Writer {
     {
         let (answer, answered) = oneshot::channel();
         let boxed: Change = Box::new(move |connection| match change(connection) {
-            Ok((value, after)) => Some(Box::new(move |failure| {
-                let result = match failure {
-                    None => {
-                        after();
-                        Ok(value)
-                    }
-                    Some(why) => Err(WriteError::Ledger(LedgerError::damaged("commit", why))),
-                };
-                let _ = answer.send(result);
-            })),
-            Err(error) => {
-                // Nothing of it is kept, so nothing has to wait for the commit.
-                let _ = answer.send(Err(error));
-                None
-            }
+            Ok((value, after)) => deliver(Kept::Yes, answer, move || {
+                after();
+                Ok(value)
+            }),
+            // A refusal waits for the commit too: what it rests on may have been written by a neighbour in the group.
+            Err(error) => deliver(Kept::No, answer, move || Err(error)),
         });
         self.changes.send(boxed).map_err(|_| LedgerError::WriterStopped)?;
-        answered.await.map_err(|_| LedgerError::WriterStopped)?
+        // Dropped unasked: not even the transaction could be begun.
+        answered.await.map_err(|_| LedgerError::NotCommitted("it could not be begun".to_owned()))?
     }
+}
+
+/// What tells the caller once the group's commit is known.
+fn deliver<T, R>(
+    kept: Kept,
+    answer: oneshot::Sender<Result<T, WriteError<R>>>,
+    result: impl FnOnce() -> Result<T, WriteError<R>> + Send + 'static,
+) -> (Kept, Deliver)
+where
+    T: Send + 'static,
+    R: Send + 'static,
+{
+    let deliver = Box::new(move |failure: Option<&str>| {
+        let result = match failure {
+            None => result(),
+            Some(why) => Err(WriteError::Ledger(LedgerError::NotCommitted(why.to_owned()))),
+        };
+        let _ = answer.send(result);
+    });
+    (kept, deliver)
 }
 
 fn serve(connection: &Connection, queue: &Receiver<Change>) {
@@ -128,11 +147,11 @@ fn commit_group(
 /// Runs one change so that its refusal undoes only itself.
 fn run_alone(connection: &Connection, change: Change, delivers: &mut Vec<Deliver>) -> rusqlite::Result<()> {
     connection.prepare_cached("SAVEPOINT change")?.execute([])?;
-    match change(connection) {
-        Some(deliver) => delivers.push(deliver),
-        None => {
-            connection.prepare_cached("ROLLBACK TO change")?.execute([])?;
-        }
+    let (kept, deliver) = change(connection);
+    // Noted first: whatever fails from here on, its caller is told.
+    delivers.push(deliver);
+    if kept == Kept::No {
+        connection.prepare_cached("ROLLBACK TO change")?.execute([])?;
     }
     connection.prepare_cached("RELEASE change")?.execute([])?;
     Ok(())
@@ -185,6 +204,36 @@ mod tests {
         insert(&writer, 1, false).await.unwrap();
         assert!(matches!(insert(&writer, 1, false).await, Err(WriteError::Ledger(LedgerError::Sqlite(_)))));
         assert!(insert(&writer, 2, false).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn nobody_in_a_group_whose_commit_fails_is_told_anything_else() {
+        let (writer, dir) = writer();
+        let setup = Connection::open(dir.path().join("t.db")).unwrap();
+        setup
+            .execute_batch("CREATE TABLE child (n INTEGER REFERENCES t (n) DEFERRABLE INITIALLY DEFERRED)")
+            .unwrap();
+        // Holds the writer until both others are queued, so that they share a commit.
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let holder = writer.write::<(), (), _>(move |_| {
+            let _ = wait.recv();
+            Ok(((), Box::new(|| ())))
+        });
+        // Breaks the commit, not the statement.
+        let breaker = writer.write::<(), (), _>(|tx| {
+            tx.execute("INSERT INTO child VALUES (99)", [])?;
+            Ok(((), Box::new(|| ())))
+        });
+        let refuser = writer.write::<(), usize, _>(|tx| {
+            let seen = tx.query_row("SELECT count(*) FROM child", [], |row| row.get(0))?;
+            Err(WriteError::Refused(seen))
+        });
+        let release = async { go.send(()).unwrap() };
+        let (_, broken, refused, ()) = tokio::join!(biased; holder, breaker, refuser, release);
+        assert!(matches!(broken, Err(WriteError::Ledger(LedgerError::NotCommitted(_)))), "{broken:?}");
+        // It saw a row that never was.
+        assert!(matches!(refused, Err(WriteError::Ledger(LedgerError::NotCommitted(_)))), "{refused:?}");
+        assert!(insert(&writer, 5, false).await.is_ok(), "the writer goes on");
     }
 
     #[tokio::test]

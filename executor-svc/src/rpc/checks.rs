@@ -15,7 +15,7 @@ use crate::session::{Profile, SubagentPolicy};
 /// The largest prompt, in bytes.
 const PROMPT_BYTES: usize = 256 * 1024;
 /// The shortest key of a start: long enough that two callers do not meet by accident.
-const START_KEY_BYTES: usize = 16;
+const START_KEY_CHARS: usize = 16;
 const LABEL_CHARS: usize = 80;
 const REASON_CHARS: usize = 500;
 /// The longest wait that can be asked for, in seconds.
@@ -41,10 +41,10 @@ pub(super) fn key(field: &str, text: String) -> Result<RequestKey, Spoken> {
 }
 
 pub(super) fn start_key(text: String) -> Result<RequestKey, Spoken> {
-    if text.len() < START_KEY_BYTES {
+    if text.chars().count() < START_KEY_CHARS {
         return Err(invalid(
             "idempotency_key",
-            format_args!("must have at least {START_KEY_BYTES} characters, for example a UUID"),
+            format_args!("must have at least {START_KEY_CHARS} characters, for example a UUID"),
         ));
     }
     key("idempotency_key", text)
@@ -53,6 +53,7 @@ pub(super) fn start_key(text: String) -> Result<RequestKey, Spoken> {
 pub(super) fn prompt(text: String) -> Result<String, Spoken> {
     match text.len() {
         0 => Err(invalid("prompt", "must not be empty")),
+        _ if text.contains('\0') => Err(invalid("prompt", "must not contain a NUL character")),
         1..=PROMPT_BYTES => Ok(text),
         bytes => {
             Err(invalid("prompt", format_args!("has {bytes} bytes; at most {PROMPT_BYTES} are allowed")))
@@ -153,6 +154,7 @@ mod tests {
     fn prompts_of_1_byte_to_256_kib_pass_and_no_others() {
         assert!(prompt(String::new()).is_err());
         assert!(prompt("/".into()).is_ok());
+        assert!(prompt("a\0b".into()).is_err());
         assert!(prompt("x".repeat(PROMPT_BYTES)).is_ok());
         assert!(prompt("x".repeat(PROMPT_BYTES + 1)).is_err());
     }
@@ -169,6 +171,7 @@ mod tests {
     #[test]
     fn a_start_key_of_fifteen_characters_is_too_short() {
         assert!(start_key("x".repeat(15)).is_err());
+        assert!(start_key("ü".repeat(8)).is_err(), "characters count, not bytes");
         assert!(start_key("x".repeat(16)).is_ok());
     }
 }

@@ -11,16 +11,19 @@ use tonic::{Request, Response, Status as Wire};
 
 use super::refusals::spoken;
 use super::{checks, reply, view};
-use crate::engine::{Engine, Fault, Once, Outcome, RecoverySecret, START_SCOPE, token_matches};
+use crate::engine::{Engine, Fault, Guess, Once, Outcome, RecoverySecret, START_SCOPE};
 use crate::files::{Root, canonical_root};
 use crate::ledger::turns;
 use crate::session::{
-    Command, NewSession, Profile, Refusal, RootBinding, RootStanding, Session, Status, TokenStanding,
-    TurnStanding,
+    Command, NewSession, Profile, Refusal, RootBinding, RootStanding, Session, Status, SubagentPolicy,
+    TokenStanding, TurnStanding,
 };
 
 /// How long a start or continue waits for the first turn, unless asked otherwise.
 const START_WAIT: Duration = Duration::from_secs(30);
+
+/// How long a file system may take to tell what a directory is; one whose server is away may never answer.
+const ROOT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The service.
 #[derive(Debug, Clone)]
@@ -102,11 +105,14 @@ impl FrontService {
     async fn root(&self, path: String, profile: Profile) -> Result<Root, Spoken> {
         checks::directory(&path)?;
         let policy = self.engine.policy().clone();
-        let resolved = tokio::task::spawn_blocking(move || {
+        let resolving = tokio::task::spawn_blocking(move || {
             canonical_root(std::path::Path::new(&path), profile, &policy)
-        })
-        .await;
-        resolved.map_err(checks::unusable)?.map_err(checks::unusable)
+        });
+        let resolved = tokio::time::timeout(ROOT_PATIENCE, resolving).await;
+        resolved
+            .map_err(|_| checks::unusable("its file system does not answer"))?
+            .map_err(checks::unusable)?
+            .map_err(checks::unusable)
     }
 
     /// Whether the session's root is still the directory it was made for.
@@ -126,17 +132,20 @@ impl FrontService {
     async fn start_session(&self, ask: v1::StartRequest) -> Result<(Outcome, Duration), Spoken> {
         let wait = self.wait(ask.wait_seconds, START_WAIT)?;
         let key = checks::start_key(ask.idempotency_key.clone())?;
-        let content_hash = start_hash(&ask);
         let (prompt, label) =
             (checks::prompt(ask.prompt.clone())?, checks::label(ask.session_label.clone())?);
         let profile = checks::profile(ask.capability_profile())?;
         let subagents = checks::subagents(ask.subagent_policy())?;
+        let content_hash = start_hash(&ask, profile, subagents);
         checks::skills(&ask.skill_contexts)?;
         // A repeat is answered also if the directory is gone meanwhile.
         if let Some(outcome) =
             self.engine.replayed_start(key.clone(), content_hash.clone()).await.map_err(spoken)?
         {
-            return Ok((outcome, wait));
+            // It is a valid call with the lease that the first one minted, and renews it like any other.
+            let lease = outcome.session.lease.id.clone();
+            let session = self.engine.look(&outcome.session.id, lease).await.map_err(spoken)?.session;
+            return Ok((Outcome { session, ..outcome }, wait));
         }
         let root = self.root(ask.working_directory, profile).await?;
         let (id, lease_id) = (SessionId::mint(), LeaseId::mint());
@@ -182,13 +191,10 @@ impl FrontService {
         let key = checks::key("recovery_id", ask.recovery_id)?;
         let session = self.engine.load(&id).await.map_err(spoken)?;
         let now = self.engine.now();
-        let token = if self.engine.tries().locked(&id, now) {
-            TokenStanding::Locked
-        } else if token_matches(&session.recovery_hash, &ask.recovery_token) {
-            TokenStanding::Right
-        } else {
-            self.engine.tries().note(&id, now);
-            TokenStanding::Wrong
+        let token = match self.engine.tries().judge(&id, &session.recovery_hash, &ask.recovery_token, now) {
+            Guess::Right => TokenStanding::Right,
+            Guess::Wrong => TokenStanding::Wrong,
+            Guess::Locked => TokenStanding::Locked,
         };
         let root = self.root_standing(&id).await?;
         let lease_id = LeaseId::mint();
@@ -238,15 +244,16 @@ impl FrontService {
     }
 }
 
-/// Everything that makes a start what it is; how long it waits is not part of it.
-fn start_hash(ask: &v1::StartRequest) -> String {
+/// Everything that makes a start what it is: a default that is left out is the same as one that is named, and how long
+/// it waits is not part of it.
+fn start_hash(ask: &v1::StartRequest, profile: Profile, subagents: SubagentPolicy) -> String {
     let skills: Vec<_> =
         ask.skill_contexts.iter().map(|s| json!({ "skill_id": s.skill_id, "content": s.content })).collect();
     digest(&json!({
         "prompt": ask.prompt,
         "working_directory": ask.working_directory,
-        "capability_profile": ask.capability_profile,
-        "subagent_policy": ask.subagent_policy,
+        "capability_profile": profile,
+        "subagent_policy": subagents,
         "skill_contexts": skills,
         "session_label": ask.session_label,
     }))
@@ -312,7 +319,8 @@ impl Front for FrontService {
         let id = outcome.session.id.clone();
         let held = Held::by(&outcome, Gives::Lease);
         let gone = |session: &Session| session.state.status() != Status::Stopping;
-        let session = self.engine.wait_until(&id, STOP_WAIT, gone).await.map_err(spoken)?;
+        let wait = STOP_WAIT.min(self.engine.settings().limits.max_wait);
+        let session = self.engine.wait_until(&id, wait, gone).await.map_err(spoken)?;
         self.tell(session, held).await
     }
 

@@ -9,4 +9,4 @@ mod runner;
 mod serve;
 mod view;
 
-pub use serve::{Services, serve};
+pub use serve::{Services, Sockets, serve};

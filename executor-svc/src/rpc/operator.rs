@@ -3,14 +3,13 @@
 use std::pin::Pin;
 
 use gatehouse_proto::ids::{RequestKey, ToolCallId};
-use gatehouse_proto::refusal::Refusal as Spoken;
 use gatehouse_proto::v1::{self, operator_server::Operator};
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status as Wire};
 
-use super::refusals::{invalid, spoken};
+use super::refusals::spoken;
 use super::{checks, view};
 use crate::clock::Timestamp;
 use crate::engine::{Engine, Fault, Once, parse};
@@ -18,6 +17,8 @@ use crate::ledger::actions::{self, ActionRow};
 use crate::ledger::{LedgerError, SCHEMA_VERSION, journal, sessions};
 use crate::session::{Command, Session, Status};
 
+/// How much of inputs and receipts a list of actions carries: well within the message that a client takes.
+const LISTED_BYTES: usize = 4 * 1024 * 1024;
 /// How many journal entries are read at a time for a watcher.
 const EVENTS_AT_A_TIME: u32 = 256;
 
@@ -75,12 +76,26 @@ impl OperatorService {
             Err(fault) => Err(fault),
         }
     }
+}
 
-    async fn live(&self) -> Result<Vec<Session>, LedgerError> {
-        self.engine
-            .read(|connection| sessions::live(connection)?.iter().map(|text| parse(text)).collect())
-            .await
-    }
+/// The newest actions with input and receipt, as far as these fit into a message; the older ones without.
+fn listed(rows: Vec<ActionRow>) -> Vec<v1::ActionView> {
+    let mut left = LISTED_BYTES;
+    let mut actions: Vec<_> = rows
+        .into_iter()
+        .rev()
+        .map(|mut row| {
+            let bytes = row.input.len() + row.receipt.as_ref().map_or(0, String::len);
+            left = left.saturating_sub(bytes);
+            if left == 0 {
+                row.input.clear();
+                row.receipt = None;
+            }
+            action_view(row)
+        })
+        .collect();
+    actions.reverse();
+    actions
 }
 
 fn action_view(row: ActionRow) -> v1::ActionView {
@@ -177,7 +192,7 @@ impl Operator for OperatorService {
             let texts = sessions::list(connection, ask.live_only, ask.after.as_deref(), limit)?;
             let view = |text: &String| {
                 let session = parse(text)?;
-                view::session_view(connection, &session, &engine.performing().of(&session.id), now)
+                view::listed_view(connection, &session, &engine.performing().of(&session.id), now)
             };
             texts.iter().map(view).collect::<Result<Vec<_>, _>>()
         });
@@ -205,7 +220,8 @@ impl Operator for OperatorService {
     ) -> Result<Response<Self::WatchEventsStream>, Wire> {
         let ask = request.into_inner();
         let next = match ask.from_seq {
-            Some(seq) => seq.max(1),
+            // The ledger counts up to the largest signed number.
+            Some(seq) => seq.clamp(1, i64::MAX.unsigned_abs()),
             None => self.engine.read(journal::last_seq).await.map_err(ledger)? + 1,
         };
         let (out, events) = mpsc::channel(64);
@@ -221,7 +237,7 @@ impl Operator for OperatorService {
         self.engine.load(&id).await.map_err(spoken)?;
         let rows =
             self.engine.read(move |connection| actions::of_session(connection, &id)).await.map_err(ledger)?;
-        Ok(Response::new(v1::ListActionsReply { actions: rows.into_iter().map(action_view).collect() }))
+        Ok(Response::new(v1::ListActionsReply { actions: listed(rows) }))
     }
 
     async fn get_action(
@@ -276,12 +292,13 @@ impl Operator for OperatorService {
     ) -> Result<Response<v1::ShutdownReply>, Wire> {
         let mut stopped_runners = 0;
         if request.into_inner().stop_runners {
-            let running: Vec<_> =
-                self.live().await.map_err(ledger)?.into_iter().filter(|s| s.state.run().is_some()).collect();
-            for session in running {
-                self.end_run(&session).await?;
-                stopped_runners += 1;
-            }
+            // First, so that no runner begins behind the back of the list.
+            self.engine.allow_launches(false);
+            stopped_runners = self
+                .end_all_runs()
+                .await
+                .inspect_err(|_| self.engine.allow_launches(true))
+                .map_err(ledger)?;
         }
         // Full only if a shutdown is under way already.
         let _ = self.shutdown.try_send(());
@@ -290,21 +307,45 @@ impl Operator for OperatorService {
 }
 
 impl OperatorService {
-    /// Ends a session's run and keeps the session: it can be continued when the gateway is back.
-    async fn end_run(&self, session: &Session) -> Result<(), Spoken> {
-        let Some((run_id, epoch)) = session.state.run().map(|run| (run.id.clone(), run.epoch)) else {
-            return Ok(());
-        };
-        let command = Command::Interrupt { run_id, epoch, why: "the gateway was shut down".to_owned() };
-        self.engine.submit(&session.id, None, move |_, _| Ok(command)).await.map_err(spoken)?;
-        let ended = self
-            .engine
-            .wait_until(&session.id, std::time::Duration::from_secs(10), |s| s.ending.is_none())
-            .await
-            .map_err(spoken)?;
-        if ended.ending.is_some() {
-            return Err(invalid("stop_runners", "a runner did not end in time"));
+    /// Ends every run, all at the same time, and sees those out that are ending already; gives how many are gone.
+    async fn end_all_runs(&self) -> Result<u32, LedgerError> {
+        let mut ends = tokio::task::JoinSet::new();
+        for session in self.with_a_process().await? {
+            let this = self.clone();
+            ends.spawn(async move {
+                let id = session.id.clone();
+                match this.end_run(session).await {
+                    Ok(true) => return 1,
+                    Ok(false) => tracing::error!(session = %id, "a runner did not end in time"),
+                    Err(fault) => tracing::error!(session = %id, %fault, "a run could not be ended"),
+                }
+                0
+            });
         }
-        Ok(())
+        Ok(ends.join_all().await.into_iter().sum())
+    }
+
+    /// Sessions with a run under way, or with one whose process is still being ended.
+    async fn with_a_process(&self) -> Result<Vec<Session>, LedgerError> {
+        let looked = self.engine.read(|connection| {
+            let mut texts = sessions::live(connection)?;
+            texts.extend(sessions::expired_with_a_process(connection)?);
+            texts.iter().map(|text| parse(text)).collect::<Result<Vec<_>, _>>()
+        });
+        let mut found = looked.await?;
+        found.retain(|session| session.state.run().is_some() || session.ending.is_some());
+        Ok(found)
+    }
+
+    /// Ends a session's run and keeps the session: it can be continued when the gateway is back. Gives whether the
+    /// process is seen to be gone.
+    async fn end_run(&self, session: Session) -> Result<bool, Fault> {
+        if let Some((run_id, epoch)) = session.state.run().map(|run| (run.id.clone(), run.epoch)) {
+            let command = Command::Interrupt { run_id, epoch, why: "the gateway was shut down".to_owned() };
+            self.engine.submit(&session.id, None, move |_, _| Ok(command)).await?;
+        }
+        let limit = std::time::Duration::from_secs(10);
+        let ended = self.engine.wait_until(&session.id, limit, |s| s.ending.is_none()).await?;
+        Ok(ended.ending.is_none())
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn spoken(fault: Fault) -> Spoken {
             tracing::error!(%error, "ledger");
             Spoken::new(
                 ErrorCode::Internal,
-                "The gateway could not read or write its ledger; nothing was changed by this call.",
+                "The gateway could not read or write its ledger. A repeat with the same ids tells whether this call was taken.",
                 "Call again with the same ids. If it stays so, the person at the machine should look at the executor's log and the disk.",
             )
             .retryable()

@@ -122,7 +122,7 @@ fn bounded(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn call(name: &str, input: Value) -> ToolCall {
+    fn call(name: &str, input: &Value) -> ToolCall {
         ToolCall { name: name.into(), input_json: input.to_string(), client_id: None }
     }
 
@@ -136,16 +136,16 @@ mod tests {
     #[test]
     fn a_good_reply_gets_an_id_per_call_and_a_digest_of_what_was_given() {
         let input = json!({ "file_path": "/etc/hostname" });
-        let calls = check(Profile::ReadOnly, "", &[call("Read", input.clone())]).unwrap();
+        let calls = check(Profile::ReadOnly, "", &[call("Read", &input)]).unwrap();
         assert_eq!(calls[0].input_sha256, digest(&input));
     }
 
     #[test]
     fn every_call_at_fault_is_named() {
         let calls = [
-            call("Read", json!({ "file_path": "/x" })),
-            call("Bash", json!({})),
-            call("mcp__gatehouse__Read", json!({})),
+            call("Read", &json!({ "file_path": "/x" })),
+            call("Bash", &json!({})),
+            call("mcp__gatehouse__Read", &json!({})),
         ];
         let Err(Refusal::Reply(fault)) = check(Profile::ReadOnly, "", &calls) else { panic!("accepted") };
         assert_eq!(fault.code, ErrorCode::ToolNotAllowed);
@@ -160,26 +160,26 @@ mod tests {
             code(check(Profile::ReadOnly, &"x".repeat(REPLY_BYTES + 1), &[])),
             ErrorCode::ReplyTooLarge
         );
-        let many = vec![call("Read", json!({ "file_path": "/x" })); 17];
+        let many = vec![call("Read", &json!({ "file_path": "/x" })); 17];
         assert_eq!(code(check(Profile::ReadOnly, "", &many)), ErrorCode::InvalidArgument);
         assert_eq!(
-            code(check(Profile::ReadOnly, "", &[call("Read", json!({ "path": 1 }))])),
+            code(check(Profile::ReadOnly, "", &[call("Read", &json!({ "path": 1 }))])),
             ErrorCode::ToolInputInvalid
         );
     }
 
     #[test]
     fn the_content_hash_sees_every_part_and_not_the_order_of_keys() {
-        let one = content_hash("t", "x", &[call("Read", json!({ "a": 1, "b": 2 }))]);
+        let one = content_hash("t", "x", &[call("Read", &json!({ "a": 1, "b": 2 }))]);
         assert_eq!(
             one,
             content_hash(
                 "t",
                 "x",
-                &[ToolCall { input_json: "{\"b\":2,\"a\":1}".into(), ..call("Read", json!({})) }]
+                &[ToolCall { input_json: "{\"b\":2,\"a\":1}".into(), ..call("Read", &json!({})) }]
             )
         );
-        assert_ne!(one, content_hash("t", "y", &[call("Read", json!({ "a": 1, "b": 2 }))]));
-        assert_ne!(one, content_hash("u", "x", &[call("Read", json!({ "a": 1, "b": 2 }))]));
+        assert_ne!(one, content_hash("t", "y", &[call("Read", &json!({ "a": 1, "b": 2 }))]));
+        assert_ne!(one, content_hash("u", "x", &[call("Read", &json!({ "a": 1, "b": 2 }))]));
     }
 }

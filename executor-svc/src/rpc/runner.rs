@@ -76,14 +76,16 @@ impl RunnerService {
             .read(move |connection| runs::prompt(connection, &wanted))
             .await
             .map_err(|e| spoken(e.into()))?;
+        let candidates = settings.claude.candidates.clone();
+        let binary = tokio::task::spawn_blocking(move || claude_binary(&candidates)).await.ok().flatten();
         let folders = SessionFolders::of(&settings.state_dir, &session.id);
         let path = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
         Ok(v1::RunPlan {
             run_ordinal: run.ordinal,
             claude_session_id: session.claude_session_id.clone(),
-            resume: folders.has_history(&session.claude_session_id),
+            resume: run.ordinal > 1,
             stdin_text: stdin_text(run.ordinal, &prompt.unwrap_or_default()),
-            claude_binary: claude_binary(&settings.claude.candidates).map(path).unwrap_or_default(),
+            claude_binary: binary.map(path).unwrap_or_default(),
             expected_version: if settings.claude.any_version {
                 String::new()
             } else {
@@ -178,10 +180,9 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The marker keeps any first character from meaning something to Claude Code, and equal prompts distinct. A NUL would
-/// end the text for it; ChatGPT is shown the ledger's text in any case.
+/// The marker keeps any first character from meaning something to Claude Code, and equal prompts distinct.
 fn stdin_text(ordinal: u32, prompt: &str) -> String {
-    format!("[gatehouse run {ordinal}]\n{}", prompt.replace('\0', "\u{fffd}"))
+    format!("[gatehouse run {ordinal}]\n{prompt}")
 }
 
 fn planned_tools(session: &Session) -> Vec<v1::PlannedTool> {

@@ -8,6 +8,7 @@ use gatehouse_proto::socket::{MAX_MESSAGE, Role, listen, same_user_connections};
 use gatehouse_proto::v1::front_server::FrontServer;
 use gatehouse_proto::v1::operator_server::OperatorServer;
 use gatehouse_proto::v1::runner_server::RunnerServer;
+use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 use tonic::transport::Server;
 
@@ -31,27 +32,49 @@ pub struct Services {
     pub shutdown: mpsc::Sender<()>,
 }
 
+/// The three sockets, bound and not served yet: who connects waits.
+#[derive(Debug)]
+pub struct Sockets {
+    front: UnixListener,
+    operator: UnixListener,
+    runner: UnixListener,
+}
+
+impl Sockets {
+    /// Binds them below the runtime directory.
+    ///
+    /// # Errors
+    /// When one cannot be bound, for example because another executor listens there.
+    pub fn bind(runtime_dir: &Path) -> io::Result<Self> {
+        Ok(Self {
+            front: listen(Role::Front, runtime_dir)?,
+            operator: listen(Role::Operator, runtime_dir)?,
+            runner: listen(Role::Runner, runtime_dir)?,
+        })
+    }
+}
+
 /// Serves until `end` shows true. Calls in flight are not waited for: whoever asked asks again.
 ///
 /// # Errors
-/// When a socket cannot be bound.
-pub async fn serve(services: Services, runtime_dir: &Path, end: watch::Receiver<bool>) -> io::Result<()> {
+/// When a socket fails.
+pub async fn serve(services: Services, sockets: Sockets, end: watch::Receiver<bool>) -> io::Result<()> {
     let Services { engine, actions, runners, shutdown } = services;
     let front = FrontServer::new(FrontService::new(engine.clone()))
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE);
     let operator = OperatorServer::new(OperatorService::new(engine.clone(), shutdown))
         .max_decoding_message_size(MAX_MESSAGE)
-        .max_encoding_message_size(MAX_MESSAGE * 8);
+        .max_encoding_message_size(MAX_MESSAGE);
     let runner = RunnerServer::new(RunnerService::new(engine, actions, runners))
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE);
-    let sockets = Role::ALL.map(|role| {
-        listen(role, runtime_dir)
-            .map(|listener| same_user_connections(listener, move |uid| refused(role, uid)))
-    });
-    let [for_front, for_operator, for_runner] = sockets;
-    let (for_front, for_operator, for_runner) = (for_front?, for_operator?, for_runner?);
+    let ours = |role, listener| same_user_connections(listener, move |uid| refused(role, uid));
+    let (for_front, for_operator, for_runner) = (
+        ours(Role::Front, sockets.front),
+        ours(Role::Operator, sockets.operator),
+        ours(Role::Runner, sockets.runner),
+    );
     tokio::try_join!(
         until(&end, Server::builder().add_service(front).serve_with_incoming(for_front)),
         until(&end, Server::builder().add_service(operator).serve_with_incoming(for_operator)),

@@ -7,13 +7,38 @@ use rusqlite::Connection;
 use crate::clock::Timestamp;
 use crate::ledger::{LedgerError, actions, runs, turns};
 use crate::session::{
-    Attachment, CallState, LastResult, Profile, ResultText, Run, Session, State, Status, SubagentPolicy,
-    TurnKind,
+    Attachment, Call, CallState, LastResult, Profile, ResultText, Run, Session, State, Status,
+    SubagentPolicy, TurnKind,
 };
 use crate::tools;
 
 /// What is in flight for the session, and since when.
 pub(super) type InFlight = Vec<(ToolCallId, Timestamp)>;
+
+/// The public state of a session as it stands in a list: without what makes a single one large (prompt, receipts, tool
+/// and skill texts, the words of the last result).
+pub(super) fn listed_view(
+    connection: &Connection,
+    session: &Session,
+    in_flight: &InFlight,
+    now: Timestamp,
+) -> Result<v1::SessionView, LedgerError> {
+    let mut view = session_view(connection, session, in_flight, now)?;
+    if let Some(turn) = view.pending_turn.take() {
+        view.pending_turn = Some(v1::PendingTurn {
+            turn_id: turn.turn_id,
+            ordinal: turn.ordinal,
+            opened_at_ms: turn.opened_at_ms,
+            kind: turn.kind,
+            reply_with: turn.reply_with,
+            ..v1::PendingTurn::default()
+        });
+    }
+    if let Some(last) = &mut view.last_result {
+        last.text.clear();
+    }
+    Ok(view)
+}
 
 /// The public state of a session.
 pub(super) fn session_view(
@@ -41,7 +66,11 @@ pub(super) fn session_view(
         claude_session_id: session.claude_session_id.clone(),
         runtime_attached: session.state.run().is_some_and(|run| run.attachment == Attachment::Attached),
         recovery_required: status == Status::RecoveryRequired,
-        current_run: session.state.run().map(|run| current_run(session, run, in_flight, now)),
+        current_run: session
+            .state
+            .run()
+            .map(|run| current_run(connection, session, run, in_flight, now))
+            .transpose()?,
         pending_turn: pending_turn(connection, session)?,
         skill_snapshot: Vec::new(),
         subagent_policy: match session.subagents {
@@ -76,32 +105,22 @@ pub(super) fn session_view(
     })
 }
 
-fn current_run(session: &Session, run: &Run, in_flight: &InFlight, now: Timestamp) -> v1::CurrentRun {
+fn current_run(
+    connection: &Connection,
+    session: &Session,
+    run: &Run,
+    in_flight: &InFlight,
+    now: Timestamp,
+) -> Result<v1::CurrentRun, LedgerError> {
     let latest = run.calls.iter().rposition(|call| call.state == CallState::Settled);
     let actions = run
         .calls
         .iter()
         .enumerate()
         .filter(|(index, call)| call.state != CallState::Settled || Some(*index) == latest)
-        .map(|(_, call)| {
-            let since = in_flight.iter().find(|(id, _)| *id == call.id).map(|(_, at)| *at);
-            v1::CurrentAction {
-                tool_call_id: call.id.to_string(),
-                name: call.name.clone(),
-                state: match (call.state, since) {
-                    (CallState::Settled, _) => "done",
-                    (_, Some(_)) => "performing",
-                    (CallState::Authorised, None) => "authorised",
-                    (CallState::Prepared, None) => "prepared",
-                }
-                .to_owned(),
-                started_at_ms: since.unwrap_or_default().millis(),
-                elapsed_ms: since
-                    .map_or(0, |at| u64::try_from(now.since(at).as_millis()).unwrap_or(u64::MAX)),
-            }
-        })
-        .collect();
-    v1::CurrentRun {
+        .map(|(_, call)| current_action(connection, call, in_flight, now))
+        .collect::<Result<_, _>>()?;
+    Ok(v1::CurrentRun {
         run_id: run.id.to_string(),
         ordinal: run.ordinal,
         started_at_ms: run.started_at.millis(),
@@ -111,7 +130,33 @@ fn current_run(session: &Session, run: &Run, in_flight: &InFlight, now: Timestam
             Attachment::Reattaching => v1::Attachment::Reattaching.into(),
         },
         actions,
-    }
+    })
+}
+
+/// One that is not in flight counts from when it was authorised, and until it had its receipt.
+fn current_action(
+    connection: &Connection,
+    call: &Call,
+    in_flight: &InFlight,
+    now: Timestamp,
+) -> Result<v1::CurrentAction, LedgerError> {
+    let performed_since = in_flight.iter().find(|(id, _)| *id == call.id).map(|(_, at)| *at);
+    let times = actions::times(connection, &call.id)?;
+    let started_at = performed_since.unwrap_or(times.authorised_at);
+    let until = times.finished_at.unwrap_or(now);
+    Ok(v1::CurrentAction {
+        tool_call_id: call.id.to_string(),
+        name: call.name.clone(),
+        state: match (call.state, performed_since) {
+            (CallState::Settled, _) => "done",
+            (_, Some(_)) => "performing",
+            (CallState::Authorised, None) => "authorised",
+            (CallState::Prepared, None) => "prepared",
+        }
+        .to_owned(),
+        started_at_ms: started_at.millis(),
+        elapsed_ms: u64::try_from(until.since(started_at).as_millis()).unwrap_or(u64::MAX),
+    })
 }
 
 fn pending_turn(connection: &Connection, session: &Session) -> Result<Option<v1::PendingTurn>, LedgerError> {

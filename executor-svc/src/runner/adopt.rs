@@ -2,9 +2,9 @@
 
 use gatehouse_proto::ids::RunId;
 
-use super::Runners;
+use super::{NotFound, Runners};
 use crate::engine::{Fault, Order, parse};
-use crate::ledger::{runs, sessions};
+use crate::ledger::sessions;
 use crate::session::{Command, Session, Status};
 
 impl Runners {
@@ -39,8 +39,18 @@ impl Runners {
         let Some((run, epoch)) = session.state.run().map(|run| (run.id.clone(), run.epoch)) else {
             return Ok(());
         };
-        if !self.hold_again(session, &run, epoch).await? {
-            self.expect_or_launch(session, run, epoch).await?;
+        let noted = self.hold_again(session, &run, epoch).await?;
+        match session.state.status() {
+            // The wait for the first turn went with the old executor.
+            Status::Starting if noted => self.watch_for_the_first_turn(session.id.clone(), run),
+            // A shim gets its link token only after its identity is durable. So whatever the old executor may have
+            // started without noting it has no token, and has ended.
+            Status::Starting => {
+                self.shared.engine.order(Order::Launch { session: session.id.clone(), run, epoch });
+            }
+            _ if noted => {}
+            // Its shim will call, or the lease will run out.
+            status => tracing::warn!(session = %session.id, ?status, "a run without a noted process"),
         }
         Ok(())
     }
@@ -55,37 +65,12 @@ impl Runners {
                 self.report_gone(&session.id, run.clone(), epoch, why).await;
                 Ok(true)
             }
+            Err(NotFound::Ledger(error)) => Err(error.into()),
             // Not proof of anything: its shim will call, or the lease will run out.
-            Err(_) => Ok(true),
-        }
-    }
-
-    /// The old executor went between committing the run and noting its process.
-    async fn expect_or_launch(&self, session: &Session, run: RunId, epoch: u32) -> Result<(), Fault> {
-        let wanted = run.clone();
-        let linked = self.shared.engine.read(move |connection| runs::has_link(connection, &wanted)).await?;
-        if !linked {
-            self.shared.engine.order(Order::Launch { session: session.id.clone(), run, epoch });
-            return Ok(());
-        }
-        // There may be a shim on its way; it has as long as a launch may take.
-        let (this, id, limit) =
-            (self.clone(), session.id.clone(), self.shared.engine.settings().claude.launch_timeout);
-        tokio::spawn(async move {
-            let heard = |s: &Session| s.state.status() != Status::Starting;
-            match this.shared.engine.wait_until(&id, limit, heard).await {
-                Ok(state) if !heard(&state) && this.held(&run).is_none() => {
-                    this.report_gone(
-                        &id,
-                        run,
-                        epoch,
-                        "the launch was cut off by a restart of the gateway".to_owned(),
-                    )
-                    .await;
-                }
-                _ => {}
+            Err(NotFound::Process(error)) => {
+                tracing::warn!(session = %session.id, %error, "a runner could not be taken hold of");
+                Ok(true)
             }
-        });
-        Ok(())
+        }
     }
 }

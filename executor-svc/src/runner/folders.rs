@@ -59,30 +59,4 @@ impl SessionFolders {
         }
         Ok(())
     }
-
-    /// Whether Claude Code has kept a history for that id, so that it can be resumed.
-    #[must_use]
-    pub fn has_history(&self, claude_session_id: &str) -> bool {
-        let transcript = format!("{claude_session_id}.jsonl");
-        let Ok(projects) = std::fs::read_dir(self.config().join("projects")) else { return false };
-        projects.flatten().any(|project| project.path().join(&transcript).is_file())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_history_is_found_under_whatever_project_name() {
-        let state = tempfile::tempdir().unwrap();
-        let folders = SessionFolders::of(state.path(), &SessionId::mint());
-        folders.make().unwrap();
-        assert!(!folders.has_history("abc"));
-        let project = folders.config().join("projects/-some-dir");
-        std::fs::create_dir_all(&project).unwrap();
-        std::fs::write(project.join("abc.jsonl"), "{}").unwrap();
-        assert!(folders.has_history("abc"));
-        assert!(!folders.has_history("abd"));
-    }
 }

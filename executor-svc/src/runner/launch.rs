@@ -9,7 +9,7 @@ use gatehouse_sandbox::process::{ProcessHandle, identity_of};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command as Process};
 
-use super::{Runners, SessionFolders, claude_binary, nonce_of};
+use super::{Runners, SessionFolders, claude_binary, logs, nonce_of};
 use crate::config::Settings;
 use crate::engine::Order;
 use crate::ledger::runs;
@@ -18,6 +18,8 @@ use crate::session::{Command, LaunchFailure, RunOutcome, Status};
 /// Why a launch did not get as far as a running shim.
 #[derive(Debug, thiserror::Error)]
 enum LaunchError {
+    #[error("the run was ended meanwhile")]
+    Over,
     #[error("no Claude Code was found")]
     NoClaude,
     #[error("the runner program is missing beside the executor")]
@@ -47,29 +49,39 @@ fn helper(settings: &Settings, name: &str) -> Option<PathBuf> {
 impl Runners {
     /// Launches a run, or reports why it cannot be.
     pub(super) async fn launch(self, session: SessionId, run: RunId, epoch: u32) {
+        // An executor that goes down leaves it to the next one.
+        self.shared.engine.launches_allowed().await;
         match self.start_shim(&session, &run, epoch).await {
             Ok(child) => {
                 self.watch_for_the_first_turn(session, run);
                 reap(child).await;
             }
+            Err(LaunchError::Over) => tracing::debug!(%session, "a launch was overtaken by its end"),
             Err(error) => {
                 tracing::warn!(%session, %error, "launch failed");
-                self.report_failure(&session, run, epoch, &error).await;
+                let outcome = RunOutcome::Failed(failure(&error));
+                self.report(&session, Command::EndRun { run_id: run, epoch, outcome }).await;
             }
         }
     }
 
     async fn start_shim(&self, session: &SessionId, run: &RunId, epoch: u32) -> Result<Child, LaunchError> {
         let settings = self.shared.engine.settings();
-        claude_binary(&settings.claude.candidates).ok_or(LaunchError::NoClaude)?;
-        let shim = helper(settings, "runner-shim").ok_or(LaunchError::NoShim)?;
+        let candidates = settings.claude.candidates.clone();
         let folders = SessionFolders::of(&settings.state_dir, session);
-        folders.make().map_err(io("making the session's folders"))?;
+        let folders = blocking(move || {
+            claude_binary(&candidates).ok_or(LaunchError::NoClaude)?;
+            folders.make().map_err(io("making the session's folders"))?;
+            Ok(folders)
+        })
+        .await?;
+        let shim = helper(settings, "runner-shim").ok_or(LaunchError::NoShim)?;
         let link = LinkToken::mint()?;
         let hash = link.hash();
         let (noted, noted_hash) = (run.clone(), hash.clone());
         // Durable before the process exists: whoever shows up with the token is known, also to the next executor.
         self.shared.engine.note(move |tx| runs::set_link(tx, &noted, &noted_hash)).await?;
+        self.still_wanted(run).await?;
         let mut child = spawn(&shim, settings, &nonce_of(&hash), &folders.run())?;
         let pid = child.id().unwrap_or_default();
         let process =
@@ -79,6 +91,9 @@ impl Runners {
             Err(gone) => return Err(gone.into()),
         };
         held?;
+        // From here on an order to end finds the process. One that came before found none, so it is heeded now: a shim
+        // that never gets its token ends by itself.
+        self.still_wanted(run).await?;
         let mut stdin = child.stdin.take();
         if let Some(stdin) = &mut stdin {
             stdin
@@ -90,7 +105,7 @@ impl Runners {
     }
 
     /// A launch that has not asked for anything in time is ended; its end then says why.
-    fn watch_for_the_first_turn(&self, session: SessionId, run: RunId) {
+    pub(super) fn watch_for_the_first_turn(&self, session: SessionId, run: RunId) {
         let (this, limit) = (self.clone(), self.shared.engine.settings().claude.launch_timeout);
         tokio::spawn(async move {
             let started = |s: &crate::session::Session| {
@@ -110,27 +125,25 @@ impl Runners {
         });
     }
 
-    async fn report_failure(&self, session: &SessionId, run_id: RunId, epoch: u32, error: &LaunchError) {
-        let outcome = RunOutcome::Failed(failure(error));
-        let reported = self
-            .shared
-            .engine
-            .submit(session, None, move |_, _| Ok(Command::EndRun { run_id, epoch, outcome }))
-            .await;
-        if let Err(fault) = reported {
-            tracing::error!(%session, %fault, "a failed launch could not be recorded");
-        }
+    async fn still_wanted(&self, run: &RunId) -> Result<(), LaunchError> {
+        let wanted = run.clone();
+        let open = self.shared.engine.read(move |connection| runs::is_open(connection, &wanted)).await?;
+        open.then_some(()).ok_or(LaunchError::Over)
     }
 }
 
+/// Runs what may wait for a disk where it holds up nobody.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, LaunchError> + Send + 'static,
+) -> Result<T, LaunchError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| LaunchError::Io {
+        step: "preparing the launch",
+        source: std::io::Error::other(error),
+    })?
+}
+
 fn spawn(shim: &Path, settings: &Settings, nonce: &str, run_dir: &Path) -> Result<Child, LaunchError> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let log = std::fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(run_dir.join("shim.log"))
-        .map_err(io("opening the runner's log"))?;
+    let log = logs::open(&run_dir.join("shim.log")).map_err(io("opening the runner's log"))?;
     let mut process = Process::new(shim);
     process
         .arg("--runner-socket")

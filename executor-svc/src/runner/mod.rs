@@ -8,6 +8,7 @@ mod adopt;
 mod claude;
 mod folders;
 mod launch;
+mod logs;
 mod reaper;
 
 use std::collections::HashMap;
@@ -19,7 +20,7 @@ use gatehouse_sandbox::process::{Gone, ProcessHandle, ProcessIdentity, Signal};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::engine::{Engine, Fault, Order};
-use crate::ledger::runs;
+use crate::ledger::{LedgerError, runs};
 use crate::session::{Command, Session};
 
 pub use claude::claude_binary;
@@ -27,6 +28,24 @@ pub use folders::SessionFolders;
 
 /// How long a shim may take to end Claude Code and itself before it is killed.
 const ORDERLY_END: Duration = Duration::from_secs(6);
+/// Between two tries of what must come through in the end.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Why the process that the ledger names for a run cannot be taken hold of.
+#[derive(Debug, thiserror::Error)]
+enum NotFound {
+    #[error(transparent)]
+    Process(#[from] Gone),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
+impl NotFound {
+    /// Whether the process is known not to run any more.
+    const fn is_proven(&self) -> bool {
+        matches!(self, Self::Process(gone) if gone.is_proven())
+    }
+}
 
 /// The runner room. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -131,48 +150,66 @@ impl Runners {
     }
 
     async fn report_gone(&self, session: &SessionId, run_id: RunId, epoch: u32, why: String) {
-        let reported = self
-            .shared
-            .engine
-            .submit(session, None, move |_, _| Ok(Command::RunnerGone { run_id, epoch, why }))
-            .await;
-        if let Err(fault) = reported {
-            tracing::error!(%session, %fault, "the end of a runner could not be recorded");
+        self.report(session, Command::RunnerGone { run_id, epoch, why }).await;
+    }
+
+    /// Tells the engine what became of a run. That must not be lost, or the session would wait for a process that is
+    /// not there: while the ledger cannot be written, it is said again.
+    async fn report(&self, session: &SessionId, command: Command) {
+        loop {
+            let said = command.clone();
+            match self.shared.engine.submit(session, None, move |_, _| Ok(said)).await {
+                Ok(_) => return,
+                Err(Fault::Ledger(error)) => {
+                    tracing::error!(%session, %error, "what became of a runner could not be recorded yet");
+                    tokio::time::sleep(AGAIN).await;
+                }
+                Err(fault) => {
+                    tracing::error!(%session, %fault, "what became of a runner could not be recorded");
+                    return;
+                }
+            }
         }
     }
 
     /// Ends a run's process: asks, waits, kills. Whoever watches it reports the end.
     async fn end(self, session: SessionId, run: RunId) {
-        let held = match self.held(&run) {
-            Some(held) => held.process,
-            None => match self.find(&run).await {
-                Ok(Some(process)) => Arc::new(process),
-                Ok(None) => return self.never_was(&session, run).await,
-                Err(gone) => {
-                    tracing::debug!(%session, %gone, "nothing to end");
-                    return self.never_was(&session, run).await;
-                }
-            },
+        let Some(process) = self.to_be_ended(&session, &run).await else {
+            return self.never_was(&session, run).await;
         };
-        let _ = held.signal(Signal::SIGTERM);
-        if tokio::time::timeout(ORDERLY_END, held.wait_gone()).await.is_err() {
+        let _ = process.signal(Signal::SIGTERM);
+        if tokio::time::timeout(ORDERLY_END, process.wait_gone()).await.is_err() {
             tracing::warn!(%session, "a runner did not end in time and is killed");
-            let _ = held.signal(Signal::SIGKILL);
+            let _ = process.signal(Signal::SIGKILL);
+        }
+    }
+
+    /// The run's process; `None` if there is none. Without proof of either it is asked again: a session must not pass
+    /// for ended while its process may live.
+    async fn to_be_ended(&self, session: &SessionId, run: &RunId) -> Option<Arc<ProcessHandle>> {
+        loop {
+            if let Some(held) = self.held(run) {
+                return Some(held.process);
+            }
+            match self.find(run).await {
+                Ok(found) => return found.map(Arc::new),
+                Err(gone) if gone.is_proven() => return None,
+                Err(error) => {
+                    tracing::warn!(%session, %error, "whether a runner still lives cannot be told yet");
+                    tokio::time::sleep(AGAIN).await;
+                }
+            }
         }
     }
 
     /// The process that the ledger names for a run, if it still is that one.
-    async fn find(&self, run: &RunId) -> Result<Option<ProcessHandle>, Gone> {
+    async fn find(&self, run: &RunId) -> Result<Option<ProcessHandle>, NotFound> {
         let wanted = run.clone();
-        let text = self
-            .shared
-            .engine
-            .read(move |connection| runs::identity(connection, &wanted))
-            .await
-            .ok()
-            .flatten();
-        let identity: Option<ProcessIdentity> = text.and_then(|text| serde_json::from_str(&text).ok());
-        identity.map(|identity| ProcessHandle::adopt(&identity)).transpose()
+        let text = self.shared.engine.read(move |connection| runs::identity(connection, &wanted)).await?;
+        let Some(text) = text else { return Ok(None) };
+        let identity: ProcessIdentity =
+            serde_json::from_str(&text).map_err(|error| LedgerError::damaged("run.identity", error))?;
+        Ok(Some(ProcessHandle::adopt(&identity)?))
     }
 
     /// A run whose process is not to be found has ended already, or never began.

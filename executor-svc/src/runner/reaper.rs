@@ -26,20 +26,26 @@ pub(super) async fn run(engine: Engine) {
     }
 }
 
-/// Expires what has run out; gives the moment of the next that will.
+/// Expires what has run out; gives the moment of the next that will. One session that cannot be dealt with does not
+/// keep the others.
 async fn look(engine: &Engine) -> Result<Option<Timestamp>, Fault> {
-    let sessions: Vec<Session> = engine
-        .read(|connection| sessions::live(connection)?.iter().map(|text| parse(text)).collect())
-        .await?;
+    let texts = engine.read(sessions::live).await?;
     let now = engine.now();
-    let mut next = None;
-    for session in sessions {
-        if session.lease.expired(now) {
-            engine.submit(&session.id, None, |_, _| Ok(Command::CheckLease)).await?;
-        } else {
-            next =
-                Some(next.map_or(session.lease.expires_at, |at: Timestamp| at.min(session.lease.expires_at)));
+    let mut next: Option<Timestamp> = None;
+    for text in texts {
+        match parse(&text) {
+            Ok(session) if session.lease.expired(now) => expire(engine, &session).await,
+            Ok(Session { lease, .. }) => {
+                next = Some(next.map_or(lease.expires_at, |at| at.min(lease.expires_at)));
+            }
+            Err(error) => tracing::error!(%error, "a session's lease could not be read"),
         }
     }
     Ok(next)
+}
+
+async fn expire(engine: &Engine, session: &Session) {
+    if let Err(fault) = engine.submit(&session.id, None, |_, _| Ok(Command::CheckLease)).await {
+        tracing::error!(session = %session.id, %fault, "a lease that ran out could not be ended");
+    }
 }

@@ -53,7 +53,7 @@ fn fitting(session: &Session, ask: &TurnAsk) -> Result<TurnKey, String> {
         (State::Starting(_), TurnKey::First) => {
             Err("the request carries the marker of another run".to_owned())
         }
-        (State::Running(run), TurnKey::Results(ids)) if *ids == call_ids(run) => Ok(key),
+        (State::Running(run), TurnKey::Results(ids)) if !ids.is_empty() && *ids == call_ids(run) => Ok(key),
         (State::Running(_), TurnKey::Results(_)) => {
             Err("the request does not carry exactly the results of the calls of the last reply".to_owned())
         }

@@ -1,11 +1,19 @@
 //! `FindFiles`: what there is below a directory.
 
+use std::time::{Duration, UNIX_EPOCH};
+
+use gatehouse_proto::codes::ActionCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ToolContext;
+use super::cursor::{self, Cursor};
+use super::globs::NameGlob;
 use super::input::{Field, InputFault, Kind, MAX_PATH_BYTES, Need, checked};
+use super::listing::{Items, Question, answer};
 use super::receipt::{Frame, Receipt};
+use crate::files::FileKind;
+use crate::files::walk::{Entry, EntryKind, Hidden, Ignored, Interest, Reason, Target, Visitor};
 
 pub(super) const DESCRIPTION: &str = "Lists files and directories below a directory, sorted by path (byte order), \
     with an optional filter on the name. Links are listed and never followed. Hidden names and what .gitignore names \
@@ -14,6 +22,8 @@ pub(super) const DESCRIPTION: &str = "Lists files and directories below a direct
 
 /// The most entries in one answer.
 pub(super) const MAX_LIMIT: u64 = 2000;
+
+const DEFAULT_LIMIT: u64 = 200;
 
 /// What a cursor can be at most, in bytes: a path and the root's identity.
 pub(super) const MAX_CURSOR_BYTES: usize = MAX_PATH_BYTES + 160;
@@ -53,7 +63,7 @@ pub(super) const FIELDS: &[Field] = &[
     Field {
         name: "limit",
         need: Need::Optional,
-        kind: Kind::Integer { min: 1, max: MAX_LIMIT, default: Some(200) },
+        kind: Kind::Integer { min: 1, max: MAX_LIMIT, default: Some(DEFAULT_LIMIT) },
         description: "How many entries to return at most.",
     },
     Field {
@@ -71,7 +81,7 @@ pub(super) const FIELDS: &[Field] = &[
     Field {
         name: "cursor",
         need: Need::Optional,
-        kind: Kind::Line { min: 1, max: MAX_CURSOR_BYTES },
+        kind: Kind::Cursor { max: MAX_CURSOR_BYTES },
         description: "next_cursor of an earlier answer to the same input, to go on behind it.",
     },
 ];
@@ -110,9 +120,112 @@ pub struct FindFilesInput {
 }
 
 pub(super) fn check(input: &Value) -> Result<FindFilesInput, InputFault> {
-    checked(FIELDS, input)
+    let input: FindFilesInput = checked(FIELDS, input)?;
+    Filter::new(&input)?;
+    cursor_of(&input)?;
+    Ok(input)
 }
 
-pub(super) fn perform(_input: &FindFilesInput, _ctx: &ToolContext, frame: &Frame<'_>) -> Receipt {
-    frame.failure(gatehouse_proto::codes::ActionCode::Cancelled, "being built", "")
+fn cursor_of(input: &FindFilesInput) -> Result<Option<Cursor>, InputFault> {
+    input.cursor.as_ref().map(|text| cursor::read(text, &cursor::query_mark(input))).transpose()
 }
+
+pub(super) fn perform(input: &FindFilesInput, ctx: &ToolContext, frame: &Frame<'_>) -> Receipt {
+    let (filter, cursor) = match Filter::new(input).and_then(|filter| Ok((filter, cursor_of(input)?))) {
+        Ok(read) => read,
+        // `check` has refused such an input.
+        Err(fault) => return frame.failure(ActionCode::NotFound, &fault.to_string(), ""),
+    };
+    let limit = input.limit.unwrap_or(DEFAULT_LIMIT);
+    let question = Question {
+        directory: input.directory.as_deref(),
+        max_depth: input.max_depth.unwrap_or(u64::MAX),
+        limit: usize::try_from(limit).unwrap_or(usize::MAX),
+        hidden: if input.include_hidden { Hidden::Included } else { Hidden::LeftOut },
+        ignored: if input.include_ignored { Ignored::Included } else { Ignored::LeftOut },
+        cursor,
+        mark: cursor::query_mark(input),
+    };
+    answer(&question, &filter, Items::Entries, ctx, frame)
+}
+
+/// Which entries are wanted.
+#[derive(Debug)]
+struct Filter {
+    contains: Option<memchr::memmem::Finder<'static>>,
+    /// A dot and the extension.
+    ending: Option<String>,
+    glob: Option<NameGlob>,
+}
+
+impl Filter {
+    fn new(input: &FindFilesInput) -> Result<Self, InputFault> {
+        let contains =
+            input.name_contains.as_ref().map(|text| memchr::memmem::Finder::new(text).into_owned());
+        let ending = input.extension.as_ref().map(|text| format!(".{}", text.trim_start_matches('.')));
+        let glob = input.glob.as_ref().map(|text| NameGlob::new("glob", text)).transpose()?;
+        Ok(Self { contains, ending, glob })
+    }
+
+    fn passes(&self, entry: &Entry<'_>) -> bool {
+        self.contains.as_ref().is_none_or(|finder| finder.find(entry.name.as_bytes()).is_some())
+            && self.ending.as_ref().is_none_or(|ending| entry.name.ends_with(ending.as_str()))
+            && self.glob.as_ref().is_none_or(|glob| glob.matches(entry.name, entry.path))
+    }
+}
+
+/// One entry of an answer.
+#[derive(Debug, Serialize)]
+struct Found {
+    path: String,
+    kind: &'static str,
+    bytes: u64,
+    modified: String,
+}
+
+impl Visitor for Filter {
+    type Item = Found;
+    type Scratch = ();
+    const CHEAP: bool = true;
+
+    fn interest(&self, entry: &Entry<'_>) -> Interest {
+        if self.passes(entry) { Interest::Visit } else { Interest::None }
+    }
+
+    fn descends(&self, _entry: &Entry<'_>) -> bool {
+        true
+    }
+
+    fn visit(
+        &self,
+        target: &Target<'_>,
+        after: u64,
+        (): &mut (),
+        items: &mut Vec<(u64, Found)>,
+    ) -> Result<(), Reason> {
+        if after > 0 {
+            return Ok(());
+        }
+        let (bytes, modified) = target.look()?;
+        let kind = match target.kind {
+            EntryKind::File => FileKind::File,
+            EntryKind::Directory => FileKind::Directory,
+            EntryKind::Symlink => FileKind::Symlink,
+            EntryKind::Other => FileKind::Other,
+        };
+        let path = target.real().to_string_lossy().into_owned();
+        items.push((1, Found { path, kind: kind.as_str(), bytes, modified: timestamp(modified) }));
+        Ok(())
+    }
+}
+
+/// RFC 3339, to the second, in UTC.
+fn timestamp(nanoseconds: i128) -> String {
+    let seconds = nanoseconds.div_euclid(1_000_000_000);
+    // What lies before 1970 is shown as 1970: the formatter knows no earlier time.
+    let since = Duration::from_secs(u64::try_from(seconds).unwrap_or(0).min(LATEST));
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string()
+}
+
+/// The last second of the year 9999.
+const LATEST: u64 = 253_402_300_799;

@@ -29,6 +29,8 @@ pub(super) enum Kind {
     Path,
     /// Text of so many bytes, in one line.
     Line { min: usize, max: usize },
+    /// A cursor: text of at most so many bytes.
+    Cursor { max: usize },
     /// A whole number.
     Integer { min: u64, max: u64, default: Option<u64> },
     /// true or false; false when left out.
@@ -66,6 +68,9 @@ fn property(field: &Field) -> Value {
         }
         Kind::Line { min, max } => {
             json!({"type": "string", "minLength": min.min(1), "maxLength": max, "description": description})
+        }
+        Kind::Cursor { max } => {
+            json!({"type": "string", "minLength": 1, "maxLength": max, "description": description})
         }
         Kind::Integer { min, max, default: None } => {
             json!({"type": "integer", "minimum": min, "maximum": max, "description": description})
@@ -112,12 +117,19 @@ fn checked_field(field: &Field, value: &Value) -> Result<Value, InputFault> {
         (Kind::Line { min, max }, Value::String(text)) => {
             checked_line(text, min, max).map_or_else(wrong, |()| Ok(value.clone()))
         }
+        (Kind::Cursor { max }, Value::String(text)) => {
+            if text.len() <= max {
+                Ok(value.clone())
+            } else {
+                wrong("is too long to be a cursor".to_owned())
+            }
+        }
         (Kind::Integer { min, max, .. }, Value::Number(number)) => match whole(number) {
             Some(n) if (min..=max).contains(&n) => Ok(Value::from(n)),
             _ => wrong(format!("must be a whole number from {min} to {max}")),
         },
         (Kind::Flag, Value::Bool(_)) => Ok(value.clone()),
-        (Kind::Path | Kind::Line { .. }, _) => wrong("must be a string".to_owned()),
+        (Kind::Path | Kind::Line { .. } | Kind::Cursor { .. }, _) => wrong("must be a string".to_owned()),
         (Kind::Integer { .. }, _) => wrong("must be a whole number".to_owned()),
         (Kind::Flag, _) => wrong("must be true or false".to_owned()),
     }

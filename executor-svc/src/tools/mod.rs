@@ -4,15 +4,19 @@
 //! and always gives a [`Receipt`]: what the machine's state or the policy refuses is a receipt with `ok: false`.
 //! A tool is added with a file here, a [`ToolName`], a [`CheckedInput`] and an entry in the registry.
 
+mod cursor;
 mod cut;
 mod find_files;
+mod globs;
 mod input;
+mod listing;
+mod patience;
 mod read;
 mod receipt;
 mod redact;
 mod search_text;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -86,6 +90,15 @@ impl CheckedInput {
             Self::Read(_) => ToolName::Read,
             Self::FindFiles(_) => ToolName::FindFiles,
             Self::SearchText(_) => ToolName::SearchText,
+        }
+    }
+
+    /// The path that it is about; `None` is the working directory.
+    fn place(&self) -> Option<&str> {
+        match self {
+            Self::Read(input) => Some(&input.file_path),
+            Self::FindFiles(input) => input.directory.as_deref(),
+            Self::SearchText(input) => input.directory.as_deref(),
         }
     }
 
@@ -196,7 +209,16 @@ pub fn perform(
     budget: ReceiptBudget,
     tool_call_id: &ToolCallId,
 ) -> Receipt {
-    let frame = receipt::Frame { id: tool_call_id, name: input.tool(), budget };
+    let place = input.place().map_or_else(|| ctx.files.root().path.clone(), PathBuf::from);
+    if ctx.files.may_hang(&place) {
+        patience::perform(input, ctx, budget, tool_call_id, place)
+    } else {
+        perform_here(input, ctx, budget, tool_call_id)
+    }
+}
+
+fn perform_here(input: &CheckedInput, ctx: &ToolContext, budget: ReceiptBudget, id: &ToolCallId) -> Receipt {
+    let frame = receipt::Frame { id, name: input.tool(), budget };
     match input {
         CheckedInput::Read(input) => read::perform(input, ctx, &frame),
         CheckedInput::FindFiles(input) => find_files::perform(input, ctx, &frame),

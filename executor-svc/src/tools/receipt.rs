@@ -85,7 +85,11 @@ impl Frame<'_> {
     pub(super) fn success(&self, body: &impl Serialize) -> Receipt {
         match self.json(body) {
             Some(json) if json.len() <= self.budget.bytes() => Receipt { ok: true, code: None, json },
-            _ => self.failure(ActionCode::TooLarge, "the answer does not fit into one receipt", "Ask for less."),
+            _ => self.failure(
+                ActionCode::TooLarge,
+                "the answer does not fit into one receipt",
+                "Ask for less.",
+            ),
         }
     }
 

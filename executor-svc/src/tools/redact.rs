@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::cut::{json_bytes, json_len};
+
 /// What stands in the place of a password.
 pub(super) const REDACTED: &str = "[redacted]";
 
@@ -26,7 +28,8 @@ pub(super) fn secret_spans(text: &str) -> Vec<Range<usize>> {
             }
             None => {
                 let web = scheme.to_ascii_lowercase().contains("http");
-                (web && userinfo.len() >= 16 && !is_placeholder(userinfo)).then_some(start..start + userinfo.len())
+                (web && userinfo.len() >= 16 && !is_placeholder(userinfo))
+                    .then_some(start..start + userinfo.len())
             }
         };
         spans.extend(secret);
@@ -48,7 +51,9 @@ fn userinfo(text: &str) -> Option<&str> {
     while !text.is_char_boundary(limit) {
         limit -= 1;
     }
-    let ends = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | '?' | '#' | '"' | '\'' | '`' | '\\');
+    let ends = |c: char| {
+        c.is_whitespace() || c.is_control() || matches!(c, '/' | '?' | '#' | '"' | '\'' | '`' | '\\')
+    };
     let authority = &text[..text[..limit].find(ends).unwrap_or(limit)];
     authority.rfind('@').map(|at| &authority[..at]).filter(|info| !info.is_empty())
 }
@@ -67,19 +72,33 @@ fn is_placeholder(secret: &str) -> bool {
         || wrapped('[', ']')
 }
 
-/// The text with every password replaced.
-pub(super) fn redacted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut done = 0;
-    for span in secret_spans(text) {
-        if span.start >= done {
-            out.push_str(&text[done..span.start]);
-            out.push_str(REDACTED);
-            done = span.end;
+/// `text` from byte `from` on, with every password replaced, up to the first line end and within `room` bytes of JSON.
+/// The second value says whether something was cut off.
+pub(super) fn line_from(text: &str, from: usize, room: usize) -> (String, bool) {
+    let mut spans = secret_spans(text).into_iter().peekable();
+    let (mut out, mut cost, mut at) = (String::new(), 0, from);
+    while let Some(c) = text[at..].chars().next().filter(|c| *c != '\n') {
+        while spans.next_if(|span| span.end <= at).is_some() {}
+        let secret = spans.peek().filter(|span| span.start <= at).map(|span| span.end);
+        cost += if secret.is_some() { json_len(REDACTED) } else { json_bytes(c) };
+        if cost > room {
+            return (out, true);
+        }
+        match secret {
+            Some(end) => {
+                out.push_str(REDACTED);
+                at = end;
+            }
+            None => {
+                out.push(c);
+                at += c.len_utf8();
+            }
         }
     }
-    out.push_str(&text[done..]);
-    out
+    if out.ends_with('\r') {
+        out.pop();
+    }
+    (out, false)
 }
 
 #[cfg(test)]
@@ -104,7 +123,7 @@ mod tests {
             ("https://example.org see bob:x@y", "https://example.org see bob:x@y"),
             ("x\u{e9}http://a:b@c http://d:e@f", "x\u{e9}http://a:[redacted]@c http://d:[redacted]@f"),
         ] {
-            assert_eq!(redacted(text), wanted);
+            assert_eq!(line_from(text, 0, usize::MAX).0, wanted);
         }
     }
 
@@ -118,7 +137,8 @@ mod tests {
                 done = done.max(span.end);
             }
             prop_assert!(done <= text.len());
-            let _ = redacted(&text);
+            let (line, _) = line_from(&text, 0, 40);
+            prop_assert!(json_len(&line) <= 40);
         }
     }
 }

@@ -5,6 +5,7 @@
 //! JSON-RPC error with the request's id, as far as one can be found.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -40,6 +41,7 @@ pub struct HttpFront {
     access: Access,
     serving: Serving,
     endpoints: Arc<[(&'static str, Library)]>,
+    met: Arc<AtomicBool>,
 }
 
 impl HttpFront {
@@ -50,7 +52,7 @@ impl HttpFront {
             let server = Server::new(surface, serving);
             (surface.path, library(server))
         });
-        Self { access, endpoints: endpoints.collect(), serving: serving.clone() }
+        Self { access, endpoints: endpoints.collect(), serving: serving.clone(), met: Arc::default() }
     }
 
     /// Serves until `serving.closing` is cancelled.
@@ -167,6 +169,7 @@ impl HttpFront {
         if let Err(rejection) = self.check(parts) {
             return ("-", Err(rejection.about(peeked(body).await)));
         }
+        self.note_first_contact(parts);
         let message = body::whole(body, MAX_MESSAGE_BYTES).await.and_then(|bytes| jsonrpc::read(&bytes));
         let message = match message {
             Ok(message) => message,
@@ -177,6 +180,14 @@ impl HttpFront {
             Message::Notification { .. } => "notification",
         };
         (method, self.hand_over(library, parts, message).await)
+    }
+
+    /// Which headers reach us at all depends on tunnels that nobody can look into. Names only, once.
+    fn note_first_contact(&self, parts: &Parts) {
+        if !self.met.swap(true, Ordering::Relaxed) {
+            let names: Vec<_> = parts.headers.keys().map(http::HeaderName::as_str).collect();
+            tracing::info!(headers = names.join(" "), "first request");
+        }
     }
 
     fn check(&self, parts: &Parts) -> Result<(), Rejection> {

@@ -5,10 +5,12 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::sys::stat::{Mode, umask};
-use tokio::net::{TcpListener, UnixListener};
+use nix::sys::stat::{Mode, fchmod};
+use tokio::net::{TcpListener, UnixListener, UnixSocket};
 
 use crate::cli::Listen;
+
+const BACKLOG: u32 = 1024;
 
 /// A bound listener.
 #[derive(Debug)]
@@ -70,19 +72,19 @@ impl Bound {
     }
 }
 
-/// A socket that only this user can open, from its first moment on.
+/// A socket that only this user can open, before anybody can.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
     if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.exists())
     {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
     remove_stale(path)?;
-    let before = umask(Mode::from_bits_truncate(0o177));
-    let bound = UnixListener::bind(path);
-    umask(before);
-    let listener = bound?;
+    let socket = UnixSocket::new_stream()?;
+    // On Linux the file gets the socket's own mode, so there is no moment at which others could connect.
+    let _ = fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR);
+    socket.bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
+    socket.listen(BACKLOG)
 }
 
 /// Removes a socket that nobody listens on. Anything else in its place stays.

@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use http::StatusCode;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
@@ -12,11 +13,18 @@ use rmcp::service::{RoleServer, serve_directly_with_ct};
 use rmcp::transport::Transport;
 use serde_json::{Map, Value};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::jsonrpc::{self, INVALID_PARAMS, INVALID_REQUEST, Message, Rejection};
 use super::library::Server;
 use super::{MAX_MESSAGE_BYTES, Serving};
+
+/// How many lines may wait to be written.
+const LINES_AHEAD: usize = 64;
+/// How long the last lines may take to be written.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Serves the first surface of `serving` until `input` ends or `serving.closing` is cancelled. Answers that are due
 /// then have a few seconds to be written.
@@ -30,10 +38,13 @@ pub async fn serve(
 ) -> io::Result<()> {
     let Some(surface) = serving.surfaces.all().first() else { return Ok(()) };
     let server = Server::new(surface, serving);
+    let (lines_out, to_write) = mpsc::channel(LINES_AHEAD);
+    let writer = tokio::spawn(write_lines(output, to_write));
     let lines = Lines {
         input,
         unread: Vec::new(),
-        output: Arc::new(tokio::sync::Mutex::new(output)),
+        output: Some(lines_out),
+        writer,
         under_way: UnderWay::default(),
         closing: serving.closing.clone(),
     };
@@ -61,16 +72,20 @@ impl UnderWay {
     }
 }
 
-struct Lines<R, W> {
+/// The lines read and those to be written. The library may drop a reading half-way and begin a new one: nothing that
+/// was read may be lost by that, and no line may be written in part.
+struct Lines<R> {
     input: R,
-    /// What of the current line has been read; kept when a reading is interrupted.
+    /// What of the current line has been read.
     unread: Vec<u8>,
-    output: Arc<tokio::sync::Mutex<W>>,
+    /// To the writer; gone once the output is closed.
+    output: Option<mpsc::Sender<Vec<u8>>>,
+    writer: JoinHandle<io::Result<()>>,
     under_way: UnderWay,
     closing: CancellationToken,
 }
 
-impl<R: AsyncBufRead + Send + Unpin, W: AsyncWrite + Send + Unpin> Lines<R, W> {
+impl<R: AsyncBufRead + Send + Unpin> Lines<R> {
     /// The next line, without its end; `None` at the end of the input. Safe to interrupt.
     async fn line(&mut self) -> Option<Result<Vec<u8>, Rejection>> {
         loop {
@@ -132,41 +147,47 @@ fn within_limit(line: Vec<u8>) -> Result<Vec<u8>, Rejection> {
     Err(Rejection::http(StatusCode::PAYLOAD_TOO_LARGE, what).about(jsonrpc::peek_id(&line)))
 }
 
-async fn write_line<W: AsyncWrite + Unpin>(
-    output: &tokio::sync::Mutex<W>,
-    mut text: Vec<u8>,
+async fn write_lines(
+    mut output: impl AsyncWrite + Unpin,
+    mut lines: mpsc::Receiver<Vec<u8>>,
 ) -> io::Result<()> {
-    text.push(b'\n');
-    let mut output = output.lock().await;
-    output.write_all(&text).await?;
-    output.flush().await
+    while let Some(mut line) = lines.recv().await {
+        line.push(b'\n');
+        output.write_all(&line).await?;
+        output.flush().await?;
+    }
+    Ok(())
 }
 
-impl<R, W> Transport<RoleServer> for Lines<R, W>
-where
-    R: AsyncBufRead + Send + Unpin + 'static,
-    W: AsyncWrite + Send + Unpin + 'static,
-{
+fn closed() -> io::Error {
+    io::Error::from(io::ErrorKind::BrokenPipe)
+}
+
+impl<R: AsyncBufRead + Send + Unpin + 'static> Transport<RoleServer> for Lines<R> {
     type Error = io::Error;
 
     fn send(
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
-        let output = Arc::clone(&self.output);
+        let output = self.output.clone();
         let under_way = self.under_way.clone();
         async move {
             let value = serde_json::to_value(&message)?;
             if let Some(id) = value.get("id") {
                 under_way.end(id);
             }
-            write_line(&output, serde_json::to_vec(&value)?).await
+            let line = serde_json::to_vec(&value)?;
+            output.ok_or_else(closed)?.send(line).await.map_err(|_| closed())
         }
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        let closing = self.closing.clone();
+        let output = self.output.clone()?;
         loop {
-            let closing = self.closing.clone();
+            // The place for a refusal is there before the line is read: from then on nothing is awaited.
+            let refusal = output.reserve().await.ok()?;
             let line = tokio::select! {
                 line = self.line() => line?,
                 () = closing.cancelled() => return None,
@@ -178,15 +199,17 @@ where
             };
             match admitted {
                 Ok(message) => return Some(message),
-                Err(rejection) => {
-                    let text = rejection.to_json().to_string().into_bytes();
-                    write_line(&self.output, text).await.ok()?;
-                }
+                Err(rejection) => refusal.send(rejection.to_json().to_string().into_bytes()),
             }
         }
     }
 
     async fn close(&mut self) -> Result<(), io::Error> {
-        self.output.lock().await.flush().await
+        self.output = None;
+        match tokio::time::timeout(LAST_WORDS, &mut self.writer).await {
+            Ok(Ok(written)) => written,
+            // Nobody reads any more, or not soon enough.
+            Ok(Err(_)) | Err(_) => Err(closed()),
+        }
     }
 }

@@ -188,3 +188,22 @@ fn logs_hold_no_arguments_keys_or_tokens_even_when_asked_for_everything() {
         assert!(!log.contains(secret), "{secret} in the log:\n{log}");
     }
 }
+
+#[test]
+fn it_ends_on_a_signal_even_if_nobody_reads_its_log_any_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = key_file(dir.path());
+    let mut child = command()
+        .args(["http", "--listen", "127.0.0.1:0", "--key-file", key.to_str().unwrap()])
+        .args(["--runtime-dir", dir.path().to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line)
+        .unwrap();
+    drop(child.stderr.take());
+    crate::process::signal(child.id(), nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}

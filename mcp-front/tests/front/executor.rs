@@ -1,7 +1,9 @@
 //! A gRPC server in the executor's place: it records what it is asked and answers what it was told to.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use gatehouse_proto::refusal::Refusal;
 use gatehouse_proto::socket::{self, Role};
@@ -90,10 +92,7 @@ impl Executor {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let service = FrontServer::new(scripted.clone()).max_decoding_message_size(socket::MAX_MESSAGE);
-        let listener = {
-            let _in_runtime = runtime.enter();
-            socket::listen(Role::Front, runtime_dir).unwrap()
-        };
+        let listener = listen(&runtime, runtime_dir);
         let served = runtime.spawn(async move {
             let connections = socket::same_user_connections(listener, |_| {});
             tonic::transport::Server::builder()
@@ -114,10 +113,7 @@ impl Executor {
     }
 
     /// Dies as a killed process does.
-    pub fn kill(mut self) -> PathBuf {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
+    pub fn kill(self) -> PathBuf {
         self.runtime_dir.clone()
     }
 }
@@ -125,7 +121,23 @@ impl Executor {
 impl Drop for Executor {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
+            runtime.shutdown_timeout(Duration::from_secs(10));
+        }
+    }
+}
+
+/// A process that another test is just starting holds a killed executor's socket until its own program runs.
+fn listen(runtime: &tokio::runtime::Runtime, runtime_dir: &Path) -> tokio::net::UnixListener {
+    let _in_runtime = runtime.enter();
+    let began = Instant::now();
+    loop {
+        match socket::listen(Role::Front, runtime_dir) {
+            Err(error)
+                if error.kind() == ErrorKind::AddrInUse && began.elapsed() < Duration::from_secs(10) =>
+            {
+                std::thread::yield_now();
+            }
+            bound => return bound.unwrap(),
         }
     }
 }

@@ -5,10 +5,12 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::needless_pass_by_value,
-    reason = "test support outside of test functions"
+    clippy::too_many_lines,
+    reason = "test support outside of test functions, and long tables"
 )]
 
 mod arbitrary;
+mod arguments;
 mod client;
 mod ends;
 mod executor;

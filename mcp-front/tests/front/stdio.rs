@@ -135,3 +135,15 @@ fn a_signal_ends_it_and_those_who_wait_are_told() {
     assert_eq!(refusal(&front.receive()["result"])["code"], "executor_unavailable");
     assert_eq!(front.child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn refusals_and_answers_that_come_close_together_are_all_written() {
+    let mut front = StdioFront::start(&[]);
+    let number: u64 = 500;
+    for id in 0..number {
+        front.send(&with_id(request(if id % 2 == 0 { "ping" } else { "none" }, json!({})), json!(id)));
+    }
+    let mut answered: Vec<_> = (0..number).map(|_| front.receive()["id"].as_u64().unwrap()).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, (0..number).collect::<Vec<_>>());
+}

@@ -26,7 +26,7 @@ pub(super) fn version(plan: &Plan) -> LaunchRequest {
 }
 
 /// The run. The prompt is not here: it comes on standard input, where no first character means anything.
-pub(super) fn run(plan: &Plan, mcp_config: &Path, ports: &Ports) -> LaunchRequest {
+pub(super) fn run(plan: &Plan, begin: SessionStart, mcp_config: &Path, ports: &Ports) -> LaunchRequest {
     let mut env = home(plan);
     let (port, key) = &ports.messages;
     env.extend([
@@ -36,11 +36,11 @@ pub(super) fn run(plan: &Plan, mcp_config: &Path, ports: &Ports) -> LaunchReques
         ("CLAUDE_STREAM_IDLE_TIMEOUT_MS", plan.stream_idle_timeout_ms.to_string().into()),
         ("MCP_TOOL_TIMEOUT", plan.tool_timeout_ms.to_string().into()),
     ]);
-    launch(plan, arguments(plan, mcp_config), env)
+    launch(plan, arguments(plan, begin, mcp_config), env)
 }
 
-fn arguments(plan: &Plan, mcp_config: &Path) -> Vec<OsString> {
-    let session = match plan.start {
+fn arguments(plan: &Plan, begin: SessionStart, mcp_config: &Path) -> Vec<OsString> {
+    let session = match begin {
         SessionStart::New => "--session-id",
         SessionStart::Resume => "--resume",
     };
@@ -93,7 +93,7 @@ mod tests {
     }
 
     fn argv(plan: &Plan) -> Vec<String> {
-        let request = run(plan, Path::new("/s/run/mcp.json"), &ports());
+        let request = run(plan, plan.start, Path::new("/s/run/mcp.json"), &ports());
         request.argv.into_iter().map(|text| text.into_string().unwrap()).collect()
     }
 
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn the_environment_is_this_one_and_has_no_path() {
         let ports = ports();
-        let request = run(&plan(), Path::new("/s/run/mcp.json"), &ports);
+        let request = run(&plan(), SessionStart::New, Path::new("/s/run/mcp.json"), &ports);
         let names: Vec<&str> = request.env.keys().map(String::as_str).collect();
         let expected = "ANTHROPIC_API_KEY ANTHROPIC_BASE_URL API_TIMEOUT_MS CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC \
             CLAUDE_CODE_TMPDIR CLAUDE_CONFIG_DIR CLAUDE_STREAM_IDLE_TIMEOUT_MS DISABLE_AUTOUPDATER HOME MCP_TOOL_TIMEOUT TMPDIR";

@@ -74,8 +74,14 @@ impl Bridge {
                     sleep_until(earliest_end).await;
                 }
                 let parts = match form {
-                    Form::Stream => Ok(render::events(&reply)),
-                    Form::Whole => render::whole(&reply).map(|message| vec![message]),
+                    Form::Stream => {
+                        self.binding.streamed();
+                        Ok(render::events(&reply))
+                    }
+                    Form::Whole => {
+                        self.binding.given_whole(reply.given_calls());
+                        render::whole(&reply).map(|message| vec![message])
+                    }
                 };
                 match parts {
                     Ok(parts) => return send_all(out, parts).await,

@@ -1,11 +1,13 @@
 //! A reply in the two forms that the Messages API has: server-sent events, and one JSON message.
 
 use bytes::Bytes;
+use gatehouse_proto::digest::digest;
 use gatehouse_proto::v1::CommittedReply;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use crate::binding::GivenCall;
 use crate::plan::{MODEL, claude_tool_name};
 
 /// A reply that can be rendered.
@@ -18,6 +20,7 @@ pub struct Reply {
 #[derive(Debug)]
 struct Call {
     id: String,
+    /// Logical.
     name: String,
     /// A JSON object, passed on letter by letter.
     input: Box<RawValue>,
@@ -35,7 +38,7 @@ impl TryFrom<CommittedReply> for Reply {
         let call = |call: gatehouse_proto::v1::AuthorisedCall| {
             serde_json::from_str::<Map<String, Value>>(&call.input_json).map_err(|_| BadReply)?;
             let input = RawValue::from_string(call.input_json).map_err(|_| BadReply)?;
-            Ok(Call { id: call.tool_call_id, name: claude_tool_name(&call.name), input })
+            Ok(Call { id: call.tool_call_id, name: call.name, input })
         };
         Ok(Self { text: reply.text, calls: reply.calls.into_iter().map(call).collect::<Result<_, _>>()? })
     }
@@ -47,6 +50,18 @@ impl Reply {
         self.calls.is_empty()
     }
 
+    /// The calls, as they are told apart when the reply is given as one message.
+    pub fn given_calls(&self) -> Vec<GivenCall> {
+        let given = |call: &Call| GivenCall {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            input_sha256: serde_json::from_str(call.input.get())
+                .map(|input| digest(&input))
+                .unwrap_or_default(),
+        };
+        self.calls.iter().map(given).collect()
+    }
+
     const fn stop_reason(&self) -> &'static str {
         if self.ends_the_run() { "end_turn" } else { "tool_use" }
     }
@@ -56,7 +71,7 @@ impl Reply {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Block<'a> {
     Text { text: &'a str },
-    ToolUse { id: &'a str, name: &'a str, input: &'a RawValue },
+    ToolUse { id: &'a str, name: String, input: &'a RawValue },
 }
 
 /// Constant and small: what we reported here would only make Claude Code shorten a history that costs nothing.
@@ -84,8 +99,11 @@ pub fn whole(reply: &Reply) -> Result<Bytes, serde_json::Error> {
         usage: Value,
     }
     let text = (!reply.text.is_empty()).then_some(Block::Text { text: &reply.text });
-    let calls =
-        reply.calls.iter().map(|call| Block::ToolUse { id: &call.id, name: &call.name, input: &call.input });
+    let calls = reply.calls.iter().map(|call| Block::ToolUse {
+        id: &call.id,
+        name: claude_tool_name(&call.name),
+        input: &call.input,
+    });
     let message = Message {
         id: message_id(),
         kind: "message",
@@ -126,7 +144,7 @@ pub fn events(reply: &Reply) -> Vec<Bytes> {
     }
     for call in &reply.calls {
         block(
-            json!({"type": "tool_use", "id": call.id, "name": call.name, "input": {}}),
+            json!({"type": "tool_use", "id": call.id, "name": claude_tool_name(&call.name), "input": {}}),
             json!({"type": "input_json_delta", "partial_json": call.input.get()}),
         );
     }

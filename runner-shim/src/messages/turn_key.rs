@@ -29,10 +29,10 @@ pub(super) fn of(content: &Value, ordinal: u32) -> Result<Key, NoKey> {
 }
 
 /// Whether a text block begins with this run's marker. A prompt that holds one elsewhere, or another run's, does not.
+/// The line break after it is ours too, but Claude Code cuts white space off the end of a prompt that is nothing else.
 fn starts_the_run(text: &str, ordinal: u32) -> bool {
-    text.strip_prefix("[gatehouse run ")
-        .and_then(|rest| rest.split_once("]\n"))
-        .is_some_and(|(number, _)| number == ordinal.to_string())
+    let marker = format!("[gatehouse run {ordinal}]");
+    text.strip_prefix(&marker).is_some_and(|rest| rest.is_empty() || rest.starts_with('\n'))
 }
 
 /// The text blocks of a message, or of a tool result: a bare string is one.

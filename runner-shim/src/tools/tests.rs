@@ -5,7 +5,7 @@ use crate::plan::tests::plan;
 
 fn handler() -> Handler {
     let link = Link::new(std::path::Path::new("/nowhere.sock"), &LinkToken::mint().unwrap()).unwrap();
-    Handler { link, tools: plan().tools.iter().map(advertised).collect() }
+    Handler { link, binding: Binding::default(), tools: plan().tools.iter().map(advertised).collect() }
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ impl ProtectedPaths {
             match rule.pattern.anchor {
                 Anchor::Root => found.extend(find(Path::new("/"), path)),
                 Anchor::Home | Anchor::Anywhere => {
-                    found.extend(homes.iter().flat_map(|home| find(home, path)))
+                    found.extend(homes.iter().flat_map(|home| find(home, path)));
                 }
             }
         }

@@ -54,7 +54,13 @@ pub(super) enum Test {
 
 /// A glob over one folded name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Glob(Vec<Token>);
+pub(super) struct Glob {
+    tokens: Vec<Token>,
+    /// The first and the last byte of every name that fits, where the glob begins or ends with an ASCII character:
+    /// every name on a disk is held against every glob, and this settles nearly all of them.
+    first: Option<u8>,
+    last: Option<u8>,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Token {
@@ -130,16 +136,28 @@ impl Glob {
             });
             rest = &rest[c.len_utf8()..];
         }
-        Self(tokens)
+        let byte = |token: Option<&Token>| match token {
+            Some(Token::Char(c)) => u8::try_from(*c).ok().filter(u8::is_ascii),
+            Some(Token::One | Token::Digit | Token::Many) | None => None,
+        };
+        Self { first: byte(tokens.first()), last: byte(tokens.last()), tokens }
     }
 
-    /// Whether the whole folded name fits. Linear but for the last star tried again, which is enough for globs.
+    /// Whether the whole folded name fits.
     pub(super) fn fits(&self, folded: &str) -> bool {
+        let (first, last) = (folded.as_bytes().first(), folded.as_bytes().last());
+        self.first.is_none_or(|wanted| first == Some(&wanted))
+            && self.last.is_none_or(|wanted| last == Some(&wanted))
+            && self.matches(folded)
+    }
+
+    /// Linear but for the last star tried again, which is enough for globs.
+    fn matches(&self, folded: &str) -> bool {
         let (mut token, mut at) = (0, 0);
         let mut star: Option<(usize, usize)> = None;
         loop {
             let next = folded[at..].chars().next();
-            match (self.0.get(token), next) {
+            match (self.tokens.get(token), next) {
                 (Some(Token::Many), _) => {
                     star = Some((token, at));
                     token += 1;

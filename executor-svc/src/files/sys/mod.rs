@@ -17,14 +17,10 @@ use std::os::unix::ffi::OsStringExt;
 use rustix::fs::{FileType, Mode, OFlags};
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::{
-    find, mount_of, mounts, open_directory_below, real_path, reopen, stat, stat_child,
-};
+pub(super) use linux::{find, mount_of, mounts, open_directory_below, real_path, reopen, stat, stat_child};
 pub(super) use listing::{Listed, list};
 #[cfg(target_os = "macos")]
-pub(super) use macos::{
-    find, mount_of, mounts, open_directory_below, real_path, reopen, stat, stat_child,
-};
+pub(super) use macos::{find, mount_of, mounts, open_directory_below, real_path, reopen, stat, stat_child};
 
 /// An object that was found and not opened yet.
 #[derive(Debug)]

@@ -52,6 +52,9 @@ fn moves() -> impl Strategy<Value = Move> {
     ]
 }
 
+/// An id that a call uses: its scope, the content, the lease that the call mints.
+type Use = (String, u8, Option<LeaseId>);
+
 /// The world around the machine, kept the dumb way.
 struct World {
     session: Session,
@@ -107,21 +110,50 @@ impl World {
         }
     }
 
-    fn command(&self, next: &Move) -> Option<(Command, Option<(String, u8, Option<LeaseId>)>)> {
+    fn command(&self, next: &Move) -> Option<(Command, Option<Use>)> {
+        self.by_runner(next).map(|command| (command, None)).or_else(|| self.by_caller(next))
+    }
+
+    /// What a runner, the reaper or a restart asks.
+    fn by_runner(&self, next: &Move) -> Option<Command> {
         Some(match next {
-            Move::OpenTurn { first, all_results, known } => {
-                let run = self.session.state.run()?;
-                let key = self.turn_key(*first, *all_results);
-                let mut ask = ask(&self.session, key.clone());
-                let name = format!("{} {}", run.id, key.as_text());
-                ask.known =
-                    self.turns.get(&name).filter(|_| *known).map(|(id, _)| KnownTurn { id: id.clone() });
-                if self.turns.contains_key(&name) && ask.known.is_none() {
-                    // The ledger always knows a turn that was opened.
-                    return None;
-                }
-                (Command::OpenTurn(ask), None)
+            Move::OpenTurn { first, all_results, known } => self.open_turn(*first, *all_results, *known)?,
+            Move::Settle { call } => {
+                let id = self.session.state.run()?.calls.get(*call)?.id.clone();
+                Command::Settle { id, receipt: receipt(true) }
             }
+            Move::EndRun { ok } => {
+                let (run_id, epoch) = self.session.state.run().map(|run| (run.id.clone(), run.epoch))?;
+                let failure = LaunchFailure { code: "c".into(), message: "m".into(), what_to_do: "w".into() };
+                let outcome = if *ok { RunOutcome::Finished } else { RunOutcome::Failed(failure) };
+                Command::EndRun { run_id, epoch, outcome }
+            }
+            Move::Gone { stale } => {
+                let ending = self.session.ending.as_ref().map(|ending| (ending.run_id.clone(), ending.epoch));
+                let current = self.session.state.run().map(|run| (run.id.clone(), run.epoch));
+                let (run_id, epoch) = if *stale { (RunId::mint(), 1) } else { ending.or(current)? };
+                Command::RunnerGone { run_id, epoch, why: "gone".into() }
+            }
+            Move::Restart => Command::Restarted,
+            Move::Wait { .. } | Move::Check => Command::CheckLease,
+            _ => return None,
+        })
+    }
+
+    fn open_turn(&self, first: bool, all_results: bool, known: bool) -> Option<Command> {
+        let run = self.session.state.run()?;
+        let key = self.turn_key(first, all_results);
+        let mut ask = ask(&self.session, key.clone());
+        let name = format!("{} {}", run.id, key.as_text());
+        ask.known = self.turns.get(&name).filter(|_| known).map(|(id, _)| KnownTurn { id: id.clone() });
+        // The ledger always knows a turn that was opened.
+        let consistent = ask.known.is_some() || !self.turns.contains_key(&name);
+        consistent.then_some(Command::OpenTurn(ask))
+    }
+
+    /// What ChatGPT asks, and the id that it uses.
+    fn by_caller(&self, next: &Move) -> Option<(Command, Option<Use>)> {
+        Some(match next {
             Move::Reply { reply_id, content, calls, stale_turn, lease } => {
                 let scope = format!("reply {reply_id}");
                 let (turn_id, turn) = self.turn_for_reply(*stale_turn)?;
@@ -135,10 +167,6 @@ impl World {
                     calls: Ok((0..*calls).map(|_| call_request("Read")).collect()),
                 };
                 (command, Some((scope, *content, None)))
-            }
-            Move::Settle { call } => {
-                let id = self.session.state.run()?.calls.get(*call)?.id.clone();
-                (Command::Settle { id, receipt: receipt(true) }, None)
             }
             Move::Continue { key: k, lease } => {
                 let scope = format!("continue {k}");
@@ -175,20 +203,7 @@ impl World {
                 (command, Some((scope, 0, None)))
             }
             Move::Look { lease } => (Command::Look { lease: self.lease(*lease) }, None),
-            Move::EndRun { ok } => {
-                let (run_id, epoch) = self.session.state.run().map(|run| (run.id.clone(), run.epoch))?;
-                let failure = LaunchFailure { code: "c".into(), message: "m".into(), what_to_do: "w".into() };
-                let outcome = if *ok { RunOutcome::Finished } else { RunOutcome::Failed(failure) };
-                (Command::EndRun { run_id, epoch, outcome }, None)
-            }
-            Move::Gone { stale } => {
-                let ending = self.session.ending.as_ref().map(|ending| (ending.run_id.clone(), ending.epoch));
-                let current = self.session.state.run().map(|run| (run.id.clone(), run.epoch));
-                let (run_id, epoch) = if *stale { (RunId::mint(), 1) } else { ending.or(current)? };
-                (Command::RunnerGone { run_id, epoch, why: "gone".into() }, None)
-            }
-            Move::Restart => (Command::Restarted, None),
-            Move::Wait { .. } | Move::Check => (Command::CheckLease, None),
+            _ => return None,
         })
     }
 
@@ -268,7 +283,7 @@ impl World {
                 prop_assert!(self.settled.insert(id.clone()), "I1: settled once");
             }
             Effect::RunOpened { run_id, .. } => {
-                prop_assert!(self.runs.insert(run_id.clone()), "a run opens once")
+                prop_assert!(self.runs.insert(run_id.clone()), "a run opens once");
             }
             _ => {}
         }

@@ -75,7 +75,7 @@ fn stop_ends_everything_that_has_not_ended() {
     for (status, outcome) in outcomes(stop) {
         match status {
             Status::Starting | Status::WaitingForGpt | Status::Running => {
-                assert_eq!(outcome, Ok(Status::Stopping))
+                assert_eq!(outcome, Ok(Status::Stopping));
             }
             Status::Idle | Status::Failed => assert_eq!(outcome, Ok(Status::Stopped)),
             // The process of the run that was closed is still being ended.
@@ -213,7 +213,7 @@ fn resolving_leads_from_blocked_to_idle_and_tells_the_receipt_later() {
     let id = uncertain_action(&session);
     let after = step(&session, Command::Resolve { id: id.clone(), receipt: receipt(true) }).session;
     assert_eq!(after.state, State::Idle);
-    assert_eq!(after.unreported, [id.clone()]);
+    assert_eq!(after.unreported, std::slice::from_ref(&id));
     assert_eq!(
         apply(&after, at(3), Command::Resolve { id, receipt: receipt(true) }),
         Err(Refusal::NotAuthorised)

@@ -55,6 +55,13 @@ fn results_of_other_calls_break_the_protocol_and_open_nothing() {
 }
 
 #[test]
+fn after_a_reply_without_calls_no_further_request_fits() {
+    let session = running(0);
+    let opened = step(&session, Command::OpenTurn(ask(&session, results(&session))));
+    assert!(matches!(opened.answer, Answer::ProtocolBroken(_)));
+}
+
+#[test]
 fn the_marker_of_another_run_breaks_the_protocol() {
     let session = fresh();
     let mut wrong = ask(&session, TurnKey::First);
@@ -137,7 +144,7 @@ fn a_replay_of_recover_gives_out_only_the_lease_that_it_minted() {
     assert_eq!(again.answer, Answer::Replayed);
     assert_eq!(again.session.lease.id, recovered.lease.id);
     let rotated = step(&recovered, recover()).session;
-    let late = apply(&rotated, at(1), replay(&rotated, recovered.lease.id.clone()));
+    let late = apply(&rotated, at(1), replay(&rotated, recovered.lease.id));
     assert_eq!(late, Err(Refusal::LeaseMismatch));
 }
 

@@ -158,7 +158,11 @@ impl Range {
             State::Done { by } => by,
             State::Seeking { .. } | State::Columns { .. } | State::Taking { .. } => Limit::End,
         };
-        let from = if matches!(self.state, State::Taking { .. } | State::Done { .. }) { self.from } else { self.window.len() };
+        let from = if matches!(self.state, State::Taking { .. } | State::Done { .. }) {
+            self.from
+        } else {
+            self.window.len()
+        };
         // Both ends of the window may lie within a character; the range's own start does not.
         let cut = self.window.iter().take_while(|byte| !starts_character(**byte)).count().min(from);
         let bytes = &self.window[cut..];

@@ -65,9 +65,15 @@ impl Pass {
         Self { hashing, text, range, block: vec![0; block], read: 0, mark: 0 }
     }
 
-    fn run(mut self, opened: &mut OpenFile, wanted: &Wanted, ctx: &ToolContext) -> Result<Scanned, FileFault> {
+    fn run(
+        mut self,
+        opened: &mut OpenFile,
+        wanted: &Wanted,
+        ctx: &ToolContext,
+    ) -> Result<Scanned, FileFault> {
         let path = opened.path().to_owned();
-        let not_utf8 = |bad: crate::files::text::BadByte| FileFault::NotUtf8 { path: path.clone(), offset: bad.0 };
+        let not_utf8 =
+            |bad: crate::files::text::BadByte| FileFault::NotUtf8 { path: path.clone(), offset: bad.0 };
         // Above the limit the pass ends with the range: what lies behind is neither hashed nor counted.
         while self.hashing == Hashing::On || !self.range.is_done() {
             ctx.may_go_on(&path)?;
@@ -91,7 +97,14 @@ impl Pass {
         Ok(self.finish(opened, eol, bom, last == Some(b'\n'), None))
     }
 
-    fn finish(self, opened: &OpenFile, eol: Eol, bom: bool, final_newline: bool, whole: Option<TextFacts>) -> Scanned {
+    fn finish(
+        self,
+        opened: &OpenFile,
+        eol: Eol,
+        bom: bool,
+        final_newline: bool,
+        whole: Option<TextFacts>,
+    ) -> Scanned {
         let behind = self.range.consumed() + (self.mark as u64);
         let more = self.range.is_done() && behind < opened.bytes();
         Scanned { taken: self.range.finish(), bytes: opened.bytes(), whole, eol, bom, final_newline, more }

@@ -69,7 +69,9 @@ fn a_prompt_that_speaks_of_markers_is_not_taken_for_one() {
     ] {
         assert_eq!(key_of_content(&json!(text)), Err(NoKey::Unmarked), "{text}");
     }
-    assert_eq!(key_of_content(&json!("[gatehouse run 1]\n")), Ok(Key::FirstOfRun(1)));
+    for marked in ["[gatehouse run 1]\n", "[gatehouse run 1]", "[gatehouse run 1]\n[gatehouse run 2]\n"] {
+        assert_eq!(key_of_content(&json!(marked)), Ok(Key::FirstOfRun(1)), "{marked}");
+    }
     let nested = json!([{"type": "tool_result", "tool_use_id": "t", "content": "[gatehouse run 1]\n"}]);
     assert_eq!(results(key_of_content(&nested).unwrap()).len(), 1);
 }

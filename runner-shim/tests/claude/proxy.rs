@@ -1,0 +1,189 @@
+//! Stands between Claude Code and the Messages port: records requests, and cuts answers where a test wants it.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What is done to the answer of one model request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// Nothing.
+    Pass,
+    /// The connection is closed before a byte of the answer is passed on.
+    BeforeAnswer,
+    /// It is closed once `message_start` has been passed on.
+    AfterStart,
+    /// The same, but the answer is ended properly first, as if that were all of it.
+    EndAfterStart,
+}
+
+pub struct Proxy {
+    directory: tempfile::TempDir,
+    port: u16,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    upstream: PathBuf,
+    port: u16,
+    cuts: Mutex<Vec<Cut>>,
+    /// Heads and bodies of the model requests, Host as the shim must see it.
+    requests: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Proxy {
+    /// The cuts of the first model requests; all later ones pass.
+    pub async fn start(cuts: &[Cut]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let shared = Arc::new(Shared {
+            upstream: directory.path().join("upstream"),
+            port,
+            cuts: Mutex::new(cuts.to_vec()),
+            requests: Mutex::default(),
+        });
+        let serving = Arc::clone(&shared);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let shared = Arc::clone(&serving);
+                tokio::spawn(async move { shared.serve(client).await });
+            }
+        });
+        Self { directory, port, shared }
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The bodies of the model requests so far.
+    pub fn bodies(&self) -> Vec<serde_json::Value> {
+        let requests = self.shared.requests.lock().unwrap();
+        requests
+            .iter()
+            .map(|request| serde_json::from_slice(&request[head_length(request).unwrap()..]).unwrap())
+            .collect()
+    }
+
+    /// A model request as it was sent, to be sent again.
+    pub fn request(&self, number: usize) -> Vec<u8> {
+        self.shared.requests.lock().unwrap()[number].clone()
+    }
+
+    /// The Messages port itself.
+    pub fn upstream(&self) -> u16 {
+        self.shared.upstream()
+    }
+}
+
+impl Shared {
+    fn upstream(&self) -> u16 {
+        let url = std::fs::read_to_string(&self.upstream).unwrap();
+        url.trim().strip_prefix("http://127.0.0.1:").unwrap().parse().unwrap()
+    }
+
+    /// One request after the other; the answer's end is the upstream's end of the connection, as we ask for it.
+    async fn serve(&self, mut client: TcpStream) {
+        while let Some(request) = read_request(&mut client).await {
+            let cut = if is_model_request(&request) { self.record(&request) } else { Cut::Pass };
+            if !self.pass(&request, &mut client, cut).await {
+                return;
+            }
+        }
+    }
+
+    fn record(&self, request: &[u8]) -> Cut {
+        self.requests.lock().unwrap().push(self.for_upstream(request));
+        let mut cuts = self.cuts.lock().unwrap();
+        if cuts.is_empty() { Cut::Pass } else { cuts.remove(0) }
+    }
+
+    fn for_upstream(&self, request: &[u8]) -> Vec<u8> {
+        let (head, body) = request.split_at(head_length(request).unwrap());
+        let head = String::from_utf8(head.to_vec()).unwrap();
+        let head =
+            head.replace(&format!("127.0.0.1:{}", self.port), &format!("127.0.0.1:{}", self.upstream()));
+        let head = head.replace("Connection: keep-alive", "Connection: close");
+        [head.as_bytes(), body].concat()
+    }
+
+    /// Whether the client may go on with the connection. It may not: the answer said `close`.
+    async fn pass(&self, request: &[u8], client: &mut TcpStream, cut: Cut) -> bool {
+        let mut upstream = TcpStream::connect(("127.0.0.1", self.upstream())).await.unwrap();
+        upstream.write_all(&self.for_upstream(request)).await.unwrap();
+        let mut passed = Vec::new();
+        let mut part = vec![0; 64 * 1024];
+        loop {
+            let mut gone = [0];
+            let read = tokio::select! {
+                read = upstream.read(&mut part) => read.unwrap_or(0),
+                _ = client.read(&mut gone) => 0,
+            };
+            if read == 0 || cut == Cut::BeforeAnswer {
+                return false;
+            }
+            if client.write_all(&part[..read]).await.is_err() {
+                return false;
+            }
+            passed.extend_from_slice(&part[..read]);
+            if matches!(cut, Cut::AfterStart | Cut::EndAfterStart)
+                && find(&passed, b"message_start\"").is_some()
+            {
+                // The client is to have read it before the end.
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                if cut == Cut::EndAfterStart {
+                    let _ = client.write_all(b"0\r\n\r\n").await;
+                }
+                return false;
+            }
+        }
+    }
+}
+
+fn is_model_request(request: &[u8]) -> bool {
+    request.starts_with(b"POST /v1/messages?") || request.starts_with(b"POST /v1/messages ")
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}
+
+fn head_length(request: &[u8]) -> Option<usize> {
+    find(request, b"\r\n\r\n").map(|at| at + 4)
+}
+
+async fn read_request(client: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut request = Vec::new();
+    let mut part = vec![0; 64 * 1024];
+    loop {
+        if let Some(head) = head_length(&request) {
+            let text = String::from_utf8_lossy(&request[..head]).to_lowercase();
+            let length =
+                text.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok());
+            if request.len() >= head + length.unwrap_or(0) {
+                return Some(request);
+            }
+        }
+        match client.read(&mut part).await {
+            Ok(0) | Err(_) => return None,
+            Ok(read) => request.extend_from_slice(&part[..read]),
+        }
+    }
+}
+
+/// Sends a request and reads the answer to its end.
+pub async fn send(port: u16, request: &[u8]) -> String {
+    let mut connection = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    connection.write_all(request).await.unwrap();
+    let mut answer = Vec::new();
+    connection.read_to_end(&mut answer).await.unwrap();
+    String::from_utf8(answer).unwrap()
+}
