@@ -92,6 +92,19 @@ pub enum Policy {
     SelfConfinement,
 }
 
+impl Policy {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Claude => "claude",
+            Self::Git => "git",
+            Self::SelfConfinement => "self",
+        }
+    }
+}
+
 /// What `sandbox-launch` is told: the launch, and what it may reach. Without the latter the program is set apart
 /// (session, environment, directory, limits, descriptors) and not confined.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 //! * [`launch`]: a launch as data, and the one way to start a confined program (through the `sandbox-launch` binary).
 //! * [`policy`]: the protected paths, as data, and the matcher for them.
 //! * [`confine`]: a running process confines itself.
+//! * [`probe`]: which layers this host gives.
 //! * [`process`]: the identity of a process, proven before any signal is sent.
 
 pub mod confine;
@@ -10,4 +11,5 @@ pub mod launch;
 #[cfg(target_os = "linux")]
 mod linux;
 pub mod policy;
+pub mod probe;
 pub mod process;

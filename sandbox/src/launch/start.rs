@@ -80,6 +80,11 @@ impl Launcher {
         Self { program: program.into() }
     }
 
+    /// Where it is.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// The launcher that was installed beside the running executable.
     ///
     /// # Errors

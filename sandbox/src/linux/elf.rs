@@ -93,7 +93,7 @@ impl Parts {
         if name.components().count() > 1 {
             return Some(name.to_owned());
         }
-        let origin = of.parent().unwrap_or(Path::new("/"));
+        let origin = of.parent().unwrap_or_else(|| Path::new("/"));
         let named = self.search.iter().map(|dir| {
             let rest = dir.strip_prefix("$ORIGIN").or_else(|_| dir.strip_prefix("${ORIGIN}"));
             rest.map_or_else(|_| dir.clone(), |rest| origin.join(rest))

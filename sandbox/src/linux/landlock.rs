@@ -195,7 +195,7 @@ fn refusal(call: &str) -> impl FnOnce(RulesetError) -> LayerFailure {
             cause = this.source();
         }
         let text = format!("{call}: {error}");
-        let errno = errno.map_or(std::io::ErrorKind::Other.into(), std::io::Error::from_raw_os_error);
+        let errno = errno.map_or_else(|| std::io::ErrorKind::Other.into(), std::io::Error::from_raw_os_error);
         failed::<std::io::Error>(Layer::Landlock, text)(errno)
     }
 }

@@ -32,6 +32,7 @@ mod mountinfo;
 mod mounts;
 mod namespaces;
 mod network;
+pub(crate) mod probe;
 mod proc;
 mod program;
 mod raw;

@@ -10,7 +10,7 @@ use std::io;
 use nix::sched::{CloneFlags, unshare};
 
 use super::{Step, failed};
-use crate::launch::Layer;
+use crate::launch::{Layer, LayerFailure};
 
 /// Whom the namespaces are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,13 +40,27 @@ pub(super) fn enter(process: Process, layers: &mut Vec<Layer>) -> Step {
     let (user, group) = (nix::unistd::geteuid(), nix::unistd::getegid());
     let wanted = ALL.iter().filter(|(_, layer)| process == Process::WithChildren || *layer != Layer::Pidns);
     let flags = wanted.clone().fold(CloneFlags::empty(), |flags, (flag, _)| flags | *flag);
-    unshare(flags).map_err(failed(Layer::Userns, "unshare"))?;
+    unshare(flags).map_err(|errno| culprit(wanted.clone(), errno))?;
     // Without this an ordinary user may not map a group: dropping a group could open a file that denies it.
     map("setgroups", "deny")?;
     map("uid_map", &format!("{user} {user} 1\n"))?;
     map("gid_map", &format!("{group} {group} 1\n"))?;
     layers.extend(wanted.map(|(_, layer)| *layer));
     Ok(())
+}
+
+/// Which of the namespaces cannot be had: the kernel gives all of them or none, and does not say. Nothing runs after
+/// this, so that it does no harm to get some of them.
+fn culprit<'a>(
+    wanted: impl Iterator<Item = &'a (CloneFlags, Layer)>,
+    errno: nix::errno::Errno,
+) -> LayerFailure {
+    for (flag, layer) in wanted {
+        if let Err(errno) = unshare(*flag) {
+            return failed(*layer, format!("unshare {layer}"))(errno);
+        }
+    }
+    failed(Layer::Userns, "unshare")(errno)
 }
 
 fn map(file: &str, text: &str) -> Step {

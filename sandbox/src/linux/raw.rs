@@ -82,8 +82,10 @@ pub(super) fn loopback_up(socket: BorrowedFd<'_>) -> nix::Result<()> {
     }
     // SAFETY: both ioctls take this structure; the name in it ends with a zero; it lives through the calls.
     Errno::result(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, &raw mut request) })?;
+    /// `IFF_UP`, as wide as the field.
+    const UP: libc::c_short = 1;
     // SAFETY: SIOCGIFFLAGS has just made the flags the valid member of the union.
-    unsafe { request.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short };
+    unsafe { request.ifr_ifru.ifru_flags |= UP };
     // SAFETY: as above.
     Errno::result(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw mut request) }).map(drop)
 }

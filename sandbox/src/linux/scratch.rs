@@ -24,7 +24,7 @@ pub(super) fn make(scratch: &Scratch) -> Step<Tree> {
         Scratch::Memory { bytes } => memory(*bytes)?,
     };
     if *scratch != Scratch::None {
-        let home = Path::new(SCRATCH_HOME).strip_prefix(SCRATCH).unwrap_or(Path::new("home"));
+        let home = Path::new(SCRATCH_HOME).strip_prefix(SCRATCH).unwrap_or_else(|_| Path::new("home"));
         mounts::make_target(Layer::Scratch, tree.root(), home, Kind::Directory)?;
     }
     Ok(tree)

@@ -18,20 +18,25 @@ use crate::launch::{Layer, LayerFailure, Network, Policy, Remedy};
 /// # Errors
 /// When a layer cannot be had; the process must not go on then.
 pub(crate) fn confine_self(reachable: &[PathBuf]) -> Step<Vec<Layer>> {
+    let mut layers = Vec::new();
+    confine(reachable, &mut layers)?;
+    Ok(layers)
+}
+
+/// The same, with what was put up told also where it ends in an error.
+pub(super) fn confine(reachable: &[PathBuf], layers: &mut Vec<Layer>) -> Step {
     only_thread()?;
     let filter = Filter::of(Policy::SelfConfinement, &Network::None)?;
-    let mut layers = Vec::new();
     // A process that cannot be dumped does not own its files in /proc, and so could not map its own identity.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
         .map_err(failed(Layer::Userns, "prctl PR_SET_DUMPABLE"))?;
-    let entered = namespaces::enter(Process::Itself, &mut layers);
+    let entered = namespaces::enter(Process::Itself, layers);
     capabilities::hide_memory()?;
     entered?;
-    minimal_root::build_for_itself(reachable, &mut layers)?;
-    capabilities::drop_all(&mut layers)?;
-    landlock::restrict(&landlock::Grants::for_itself(reachable), &mut layers)?;
-    filter.install(&mut layers)?;
-    Ok(layers)
+    minimal_root::build_for_itself(reachable, layers)?;
+    capabilities::drop_all(layers)?;
+    landlock::restrict(&landlock::Grants::for_itself(reachable), layers)?;
+    filter.install(layers)
 }
 
 fn only_thread() -> Step {

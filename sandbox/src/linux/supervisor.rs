@@ -52,6 +52,10 @@ pub(super) fn run(job: Job, init: Pid, listeners: &[TcpListener], links: Outer, 
     kept.keep(confinement.time)
 }
 
+fn torn_down() -> Ended {
+    Ended { how: Exit::TornDown, timed_out: false, usage: Usage::default() }
+}
+
 struct Keeper {
     pid: Pid,
     init: OwnedFd,
@@ -75,11 +79,7 @@ impl Keeper {
     }
 
     fn keep(mut self, limit: Option<TimeLimit>) -> u8 {
-        let ended = self.watch(Clock::start(limit)).unwrap_or(Ended {
-            how: Exit::TornDown,
-            timed_out: false,
-            usage: Usage::default(),
-        });
+        let ended = self.watch(Clock::start(limit)).unwrap_or_else(|_| torn_down());
         // Whatever is still inside is gone when this returns.
         self.kill();
         let number = rustix::process::Pid::from_raw(self.pid.as_raw());
@@ -126,8 +126,7 @@ impl Keeper {
     fn result(&mut self, clock: &Clock) -> io::Result<Ended> {
         let mut text = Vec::new();
         (&mut self.links.result).take(4096).read_to_end(&mut text)?;
-        let torn = Ended { how: Exit::TornDown, timed_out: false, usage: Usage::default() };
-        let ended: Ended = serde_json::from_slice(&text).unwrap_or(torn);
+        let ended: Ended = serde_json::from_slice(&text).unwrap_or_else(|_| torn_down());
         Ok(Ended { timed_out: clock.timed_out(), ..ended })
     }
 

@@ -101,9 +101,8 @@ fn condition(test: Test) -> Result<SeccompCondition, seccompiler::BackendError> 
 /// Kills calls with x32 numbers. They are calls of the x86-64 architecture, so the check of the architecture passes them.
 fn kill_x32() -> BpfProgram {
     const X32_BIT: u32 = 0x4000_0000;
-    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    let at_least = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
-    let answer = (libc::BPF_RET | libc::BPF_K) as u16;
+    // BPF_LD|BPF_W|BPF_ABS, BPF_JMP|BPF_JGE|BPF_K, BPF_RET|BPF_K
+    let (load, at_least, answer) = (0x20, 0x35, 0x06);
     vec![
         // The number of the call is the first field.
         sock_filter { code: load, jt: 0, jf: 0, k: 0 },

@@ -35,8 +35,8 @@ pub(super) enum Broken {
     Numbers(toml::de::Error),
     #[error("syscalls.toml has no {0}")]
     NoNumber(String),
-    #[error("{0}: a condition that means nothing")]
-    Condition(String),
+    #[error("{0} ({1}): a condition that means nothing")]
+    Condition(String, String),
     #[error("the filter cannot be compiled: {0}")]
     Compile(#[from] seccompiler::BackendError),
 }
@@ -127,7 +127,7 @@ impl Line {
     pub(super) fn ways(&self) -> Result<Vec<Vec<Test>>, Broken> {
         let mut ways = vec![Vec::new()];
         for condition in &self.when {
-            let more = condition.ways().ok_or_else(|| Broken::Condition(self.call.clone()))?;
+            let more = condition.ways().ok_or_else(|| Broken::Condition(self.call.clone(), self.reason.clone()))?;
             ways = ways
                 .iter()
                 .flat_map(|so_far: &Vec<Test>| more.iter().map(|way| [&**so_far, &**way].concat()))

@@ -223,7 +223,8 @@ fn what_programs_need_is_not_refused() {
 fn each_list_lets_through_the_sockets_that_it_is_for() {
     let native = Target::native().unwrap();
     let socket = |family, kind, protocol| (libc::SYS_socket, [family, kind, protocol]);
-    let cases: &[(&List, &[(i64, [i64; 3])])] = &[
+    type Calls<'a> = &'a [(i64, [i64; 3])];
+    let cases: &[(&List, Calls<'_>)] = &[
         (
             &data::NETWORK_LOOPBACK,
             &[
