@@ -11,7 +11,7 @@ impl ProtectedPaths {
     /// line that does not spell a name the way the disk does may be missed.
     #[must_use]
     pub fn existing(&self) -> Vec<PathBuf> {
-        let homes: Vec<PathBuf> = self.homes.iter().flat_map(|home| find(Path::new("/"), home)).collect();
+        let homes = self.home_directories();
         let mut found = BTreeSet::new();
         for rule in &self.rules {
             let path = &rule.pattern.components;
@@ -24,6 +24,11 @@ impl ProtectedPaths {
         }
         found.retain(|path| self.rule_for(path).is_some());
         found.into_iter().collect()
+    }
+
+    /// The home directories that exist.
+    pub(super) fn home_directories(&self) -> Vec<PathBuf> {
+        self.homes.iter().flat_map(|home| find(Path::new("/"), home)).collect()
     }
 }
 

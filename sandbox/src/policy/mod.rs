@@ -5,20 +5,23 @@
 //! looks like a protected one is the safe side, and on many file systems it is the same file.
 //!
 //! Matching is pure. Whoever opens files asks about the real path of what was opened; a spelled path proves nothing.
-//! [`ProtectedPaths::existing`] is the one function here that looks at the disk: it finds what the list names on this
-//! machine, so that other names of the same files (hard links, bind mounts) can be recognised.
+//! Two functions look at the disk: [`ProtectedPaths::existing`] finds what the list names on this machine, so that other
+//! names of the same files (hard links, bind mounts) can be recognised, and [`ProtectedPaths::survey`] finds what has to
+//! be hidden from a session's commands.
 
 mod existing;
 mod fold;
 mod list;
 mod matcher;
 mod pattern;
+mod survey;
 #[cfg(test)]
 mod tests;
 
 pub use list::{ListError, Os, ProtectedList, Rule};
 pub use matcher::{Position, ProtectedPaths};
 pub use pattern::PatternError;
+pub use survey::{Survey, SurveyBounds};
 
 /// Whether some file system may take the two names for the same.
 #[must_use]
