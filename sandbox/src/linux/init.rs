@@ -59,7 +59,7 @@ impl Links {
 }
 
 /// Runs as the first process; never returns.
-pub(super) fn run(job: Job, layers: Vec<Layer>, filter: &Filter, links: Inner, null: &File) -> ! {
+pub(super) fn run(job: Job, layers: Vec<Layer>, filter: Filter, links: Inner, null: &File) -> ! {
     match start(&job, layers, filter, &links) {
         Ok((program, children)) => {
             let group = job.request.group;
@@ -78,7 +78,7 @@ pub(super) fn run(job: Job, layers: Vec<Layer>, filter: &Filter, links: Inner, n
     }
 }
 
-fn start(job: &Job, mut layers: Vec<Layer>, filter: &Filter, links: &Inner) -> Result<(Pid, SignalFd), Failed> {
+fn start(job: &Job, mut layers: Vec<Layer>, filter: Filter, links: &Inner) -> Result<(Pid, SignalFd), Failed> {
     die_with_keeper(links)?;
     match View::of(job.request.policy) {
         View::WholeSystem => whole_system::build(&job.request, &job.confinement, &mut layers)?,

@@ -11,36 +11,12 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-
 use super::dev::{MASK_DIRECTORY, MASK_FILE};
 use super::mountinfo::{self, Mount};
 use super::{Step, failed};
 use crate::launch::{Confinement, Layer, LayerFailure, Remedy};
 
-/// What is hidden from every program, as data.
-const COVERED: &str = include_str!("../../policy/covered-linux.toml");
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Covered {
-    covered: Vec<Line>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Line {
-    path: PathBuf,
-    #[serde(rename = "reason")]
-    _reason: String,
-}
-
-/// The paths that are hidden from every program, where they exist.
-pub(super) fn always() -> Step<Vec<PathBuf>> {
-    let file: Covered = toml::from_str(COVERED)
-        .map_err(|error| LayerFailure::new(Layer::Masks, format!("covered-linux.toml: {error}"), 0))?;
-    Ok(file.covered.into_iter().map(|line| line.path).collect())
-}
+include!(concat!(env!("OUT_DIR"), "/covered.rs"));
 
 /// Hides what is to be hidden.
 ///
@@ -50,7 +26,7 @@ pub(super) fn apply(confinement: &Confinement, needed: &[PathBuf]) -> Step {
     let table = fs::read("/proc/self/mountinfo").map_err(failed(Layer::Masks, "read /proc/self/mountinfo"))?;
     let mounts = mountinfo::parse(&table);
     let mut found = BTreeSet::new();
-    for path in always()?.iter().chain(&confinement.hidden) {
+    for path in COVERED.iter().map(Path::new).chain(confinement.hidden.iter().map(PathBuf::as_path)) {
         found.extend(ends_of(path, &mounts)?);
     }
     let needed: Vec<PathBuf> = needed.iter().filter_map(|path| path.canonicalize().ok()).collect();
@@ -78,6 +54,10 @@ fn conflict(path: &Path, needed: &Path) -> LayerFailure {
 /// Where `path` leads, and where else that shows. Nothing where it does not exist or we cannot get there: the program,
 /// with the same identity and fewer rights, cannot either.
 fn ends_of(path: &Path, mounts: &[Mount]) -> Step<Vec<PathBuf>> {
+    // One look for what does not exist, as most of these do not.
+    if path.symlink_metadata().is_err_and(|error| is_out_of_reach(&error)) {
+        return Ok(Vec::new());
+    }
     let real = match path.canonicalize() {
         Ok(real) => real,
         Err(error) if is_out_of_reach(&error) => return Ok(Vec::new()),
@@ -110,10 +90,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_of_what_is_always_hidden_is_sound() {
-        let paths = always().unwrap();
-        assert!(paths.iter().all(|path| path.is_absolute()));
-        let unique: BTreeSet<_> = paths.iter().collect();
-        assert_eq!(unique.len(), paths.len());
+    fn the_list_of_what_is_always_hidden_names_each_path_once() {
+        let unique: BTreeSet<_> = COVERED.iter().collect();
+        assert_eq!(unique.len(), COVERED.len());
     }
 }

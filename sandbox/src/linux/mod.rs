@@ -125,7 +125,7 @@ fn split(job: Job, begun: Begun) -> u8 {
     match raw::fork() {
         Ok(raw::Fork::Child) => {
             drop((outer, listeners));
-            init::run(job, layers, &filter, inner, &null)
+            init::run(job, layers, filter, inner, &null)
         }
         Ok(raw::Fork::Parent(init)) => {
             drop(inner);

@@ -9,12 +9,12 @@ use crate::launch::steps::{Job, settle};
 use crate::launch::{Layer, ProcessGroup};
 
 /// Becomes the program; comes back only with the reason why not.
-pub(super) fn become_it(job: &Job, layers: Vec<Layer>, filter: &Filter) -> Failed {
+pub(super) fn become_it(job: &Job, layers: Vec<Layer>, filter: Filter) -> Failed {
     let Err(failed) = try_become(job, layers, filter);
     failed
 }
 
-fn try_become(job: &Job, mut layers: Vec<Layer>, filter: &Filter) -> Result<Infallible, Failed> {
+fn try_become(job: &Job, mut layers: Vec<Layer>, filter: Filter) -> Result<Infallible, Failed> {
     if job.request.group == ProcessGroup::OwnSession {
         nix::unistd::setsid().map_err(Failure::at(Stage::Session))?;
     }

@@ -74,7 +74,7 @@ impl Keeper {
         let signals = SignalFd::with_flags(&all, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         stand_aside(null)?;
         // It needs no privilege in the namespaces that it has made.
-        capabilities::drop_all(&mut Vec::new()).map_err(|failure| io::Error::from_raw_os_error(failure.errno))?;
+        capabilities::give_up().map_err(|failure| io::Error::from_raw_os_error(failure.errno))?;
         Ok(Self { pid, init, control, links, signals })
     }
 

@@ -1,4 +1,6 @@
 //! The lists as they stand in their files, and what their conditions mean.
+//!
+//! Used when the crate is built, and by its tests; see `build.rs`.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +8,16 @@ use serde::Deserialize;
 
 /// A list, by name and text.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct List {
+pub struct List {
+    /// Its name: of `policy/seccomp-NAME.toml`.
     pub name: &'static str,
     text: &'static str,
 }
 
 macro_rules! list {
     ($constant:ident, $name:literal) => {
-        pub(super) const $constant: List =
+        /// The list of this name.
+        pub const $constant: List =
             List { name: $name, text: include_str!(concat!("../../../policy/seccomp-", $name, ".toml")) };
     };
 }
@@ -28,17 +32,22 @@ const NUMBERS: &str = include_str!("../../../policy/syscalls.toml");
 
 /// The data is not of the expected form.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
+pub enum Broken {
+    /// A list is not TOML of the expected form.
     #[error("seccomp-{0}.toml: {1}")]
     Syntax(&'static str, toml::de::Error),
+    /// The table of numbers is not.
     #[error("syscalls.toml: {0}")]
     Numbers(toml::de::Error),
+    /// A call without a number.
     #[error("syscalls.toml has no {0}")]
     NoNumber(String),
+    /// A condition (of this call, with this reason) that is none of the known forms.
     #[error("{0} ({1}): a condition that means nothing")]
     Condition(String, String),
-    #[error("the filter cannot be compiled: {0}")]
-    Compile(#[from] seccompiler::BackendError),
+    /// A jump that no instruction can make.
+    #[error("the filter becomes too long")]
+    TooLong,
 }
 
 #[derive(Debug, Deserialize)]
@@ -51,7 +60,7 @@ struct File {
 /// One line of a list.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Line {
+pub struct Line {
     /// The call's name.
     pub call: String,
     /// All of these must hold; none: always.
@@ -64,7 +73,7 @@ pub(super) struct Line {
 /// A condition on one argument.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Condition {
+pub struct Condition {
     arg: u8,
     mask: Option<u32>,
     is: Vec<u32>,
@@ -74,9 +83,12 @@ pub(super) struct Condition {
 
 /// A comparison that a filter can make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Test {
+pub enum Test {
+    /// Equal.
     Is { arg: u8, value: u32 },
+    /// Not equal.
     IsNot { arg: u8, value: u32 },
+    /// Equal in the bits of the mask.
     Masked { arg: u8, mask: u32, value: u32 },
 }
 
@@ -124,7 +136,10 @@ fn values(mask: u32) -> Option<Vec<u32>> {
 
 impl Line {
     /// The ways in which all its conditions can hold.
-    pub(super) fn ways(&self) -> Result<Vec<Vec<Test>>, Broken> {
+    ///
+    /// # Errors
+    /// When a condition means nothing.
+    pub fn ways(&self) -> Result<Vec<Vec<Test>>, Broken> {
         let mut ways = vec![Vec::new()];
         for condition in &self.when {
             let more = condition.ways().ok_or_else(|| Broken::Condition(self.call.clone(), self.reason.clone()))?;
@@ -140,23 +155,30 @@ impl Line {
 /// A call's numbers.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Numbers {
+pub struct Numbers {
+    /// On 64-bit x86.
     pub x86_64: Option<u32>,
+    /// On 64-bit ARM.
     pub aarch64: Option<u32>,
 }
 
 /// The lines of several lists together, with the calls' numbers.
 #[derive(Debug, Clone)]
-pub(super) struct Rules {
+pub struct Rules {
     /// Answered with EPERM.
     pub deny: Vec<Line>,
     /// Answered with ENOSYS.
     pub absent: Vec<Line>,
+    /// By name.
     pub numbers: BTreeMap<String, Numbers>,
 }
 
 impl Rules {
-    pub(super) fn read(lists: &[&List]) -> Result<Self, Broken> {
+    /// Reads lists.
+    ///
+    /// # Errors
+    /// When one is not of the expected form.
+    pub fn read(lists: &[&List]) -> Result<Self, Broken> {
         let numbers = toml::from_str(NUMBERS).map_err(Broken::Numbers)?;
         let mut rules = Self { deny: Vec::new(), absent: Vec::new(), numbers };
         for list in lists {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use nix::libc;
-use seccompiler::BpfProgram;
+use proptest::prelude::*;
 use serde::Deserialize;
 
-use super::compile::{Target, compile};
+use super::compile::{Instruction, Target, compile};
 use super::data::{self, List, Rules};
 use super::*;
 
@@ -18,19 +18,16 @@ const ENOSYS: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 const LISTS: [&List; 4] = [&data::NETWORK_NONE, &data::NETWORK_LOOPBACK, &data::NETWORK_PORTS, &data::SELF];
 const TARGETS: [Target; 2] = [Target::X86_64, Target::Aarch64];
 
+fn native() -> Target {
+    Target::named(std::env::consts::ARCH).unwrap()
+}
+
 /// A call as the filter sees it.
 #[derive(Debug, Clone, Copy)]
 struct Call {
     number: u32,
     architecture: u32,
     args: [u64; 6],
-}
-
-const fn architecture(target: Target) -> u32 {
-    match target {
-        Target::X86_64 => 0xc000_003e,
-        Target::Aarch64 => 0xc000_00b7,
-    }
 }
 
 /// The 32-bit word at this offset of `struct seccomp_data`, little-endian.
@@ -47,44 +44,34 @@ fn word(call: &Call, offset: u32) -> u32 {
     }
 }
 
-/// Runs one filter: the instructions that the compiler uses, and no others.
-fn evaluate(program: &BpfProgram, call: &Call) -> u32 {
+/// Runs a filter: the instructions that are in use, and no others.
+fn evaluate(program: &[Instruction], call: &Call) -> u32 {
     let (mut accumulator, mut at) = (0, 0);
     loop {
-        let step = &program[at];
+        let (code, jt, jf, k) = program[at];
         at += 1;
-        let jump = |holds: bool| usize::from(if holds { step.jt } else { step.jf });
-        match step.code {
-            0x20 => accumulator = word(call, step.k),
-            0x54 => accumulator &= step.k,
-            0x05 => at += usize::try_from(step.k).unwrap(),
-            0x15 => at += jump(accumulator == step.k),
-            0x25 => at += jump(accumulator > step.k),
-            0x35 => at += jump(accumulator >= step.k),
-            0x06 => return step.k,
+        let jump = |holds: bool| usize::from(if holds { jt } else { jf });
+        match code {
+            0x20 => accumulator = word(call, k),
+            0x54 => accumulator &= k,
+            0x05 => at += usize::try_from(k).unwrap(),
+            0x15 => at += jump(accumulator == k),
+            0x25 => at += jump(accumulator > k),
+            0x35 => at += jump(accumulator >= k),
+            0x06 => return k,
             other => panic!("{other:#x}"),
         }
     }
 }
 
-/// The strictest answer of all filters counts, as in the kernel: kill, then an error, then leave.
-fn answer(programs: &[BpfProgram], call: &Call) -> u32 {
-    let severity = |answer: u32| i32::from_ne_bytes((answer & libc::SECCOMP_RET_ACTION_FULL).to_ne_bytes());
-    programs.iter().map(|program| evaluate(program, call)).min_by_key(|answer| severity(*answer)).unwrap()
-}
-
 fn number(rules: &Rules, name: &str, target: Target) -> Option<u32> {
-    let known = rules.numbers[name];
-    match target {
-        Target::X86_64 => known.x86_64,
-        Target::Aarch64 => known.aarch64,
-    }
+    target.number(rules.numbers[name])
 }
 
 fn call(number: u32, args: &[i64], target: Target) -> Call {
     let mut all = [0; 6];
     all.iter_mut().zip(args).for_each(|(to, from)| *to = from.cast_unsigned());
-    Call { number, architecture: architecture(target), args: all }
+    Call { number, architecture: target.architecture(), args: all }
 }
 
 #[derive(Deserialize)]
@@ -140,12 +127,12 @@ fn each_line_refuses_its_attempt_and_without_the_line_nothing_does() {
                 };
                 let call = call(number, &attempt.args, target);
                 let expected = if attempt.call == "clone3" { ENOSYS } else { EPERM };
-                assert_eq!(answer(&whole, &call), expected, "{of} {} {call:?}", attempt.call);
+                assert_eq!(evaluate(&whole, &call), expected, "{of} {} {call:?}", attempt.call);
                 let rest = compile(&without(&lists, of, &attempt.call, attempt.line), target).unwrap();
                 // The self list forbids what the base only forbids for some flags: there the base's line is not alone.
                 let covered = list.name == "self" && of == "base" && attempt.call == "clone";
-                let expected = if covered { answer(&rest, &call) } else { ALLOW };
-                assert_eq!(answer(&rest, &call), expected, "{of} {} line {}", attempt.call, attempt.line);
+                let expected = if covered { evaluate(&rest, &call) } else { ALLOW };
+                assert_eq!(evaluate(&rest, &call), expected, "{of} {} line {}", attempt.call, attempt.line);
             }
         }
     }
@@ -172,16 +159,16 @@ fn foreign_architectures_and_x32_are_killed() {
     for list in LISTS {
         for target in TARGETS {
             let rules = Rules::read(&[&data::BASE, list]).unwrap();
-            let programs = compile(&rules, target).unwrap();
+            let program = compile(&rules, target).unwrap();
             // i386, ARM, and the other of the two.
             for foreign in [0x4000_0003, 0x4000_0028, 0xc000_003e, 0xc000_00b7] {
                 let call = Call { number: 0, architecture: foreign, args: [0; 6] };
-                let expected = if foreign == architecture(target) { ALLOW } else { KILL };
-                assert_eq!(answer(&programs, &call), expected, "{foreign:#x}");
+                let expected = if foreign == target.architecture() { ALLOW } else { KILL };
+                assert_eq!(evaluate(&program, &call), expected, "{foreign:#x}");
             }
             for x32 in [0x4000_0000_u32, 0x4000_0029, 0xffff_ffff] {
                 let expected = if target == Target::X86_64 { KILL } else { ALLOW };
-                assert_eq!(answer(&programs, &call(x32, &[], target)), expected, "{x32:#x}");
+                assert_eq!(evaluate(&program, &call(x32, &[], target)), expected, "{x32:#x}");
             }
         }
     }
@@ -189,7 +176,7 @@ fn foreign_architectures_and_x32_are_killed() {
 
 #[test]
 fn what_programs_need_is_not_refused() {
-    let native = Target::native().unwrap();
+    let native = native();
     let ordinary: &[(i64, &[i64])] = &[
         (libc::SYS_read, &[]),
         (libc::SYS_write, &[]),
@@ -211,17 +198,17 @@ fn what_programs_need_is_not_refused() {
         (libc::SYS_memfd_create, &[]),
     ];
     for list in [&data::NETWORK_NONE, &data::NETWORK_LOOPBACK, &data::NETWORK_PORTS] {
-        let programs = compile(&Rules::read(&[&data::BASE, list]).unwrap(), native).unwrap();
+        let program = compile(&Rules::read(&[&data::BASE, list]).unwrap(), native).unwrap();
         for (number, args) in ordinary {
             let call = call(u32::try_from(*number).unwrap(), args, native);
-            assert_eq!(answer(&programs, &call), ALLOW, "{} {call:?}", list.name);
+            assert_eq!(evaluate(&program, &call), ALLOW, "{} {call:?}", list.name);
         }
     }
 }
 
 #[test]
 fn each_list_lets_through_the_sockets_that_it_is_for() {
-    let native = Target::native().unwrap();
+    let native = native();
     let socket = |family, kind, protocol| (libc::SYS_socket, [family, kind, protocol]);
     type Calls<'a> = &'a [(i64, [i64; 3])];
     let cases: &[(&List, Calls<'_>)] = &[
@@ -246,28 +233,28 @@ fn each_list_lets_through_the_sockets_that_it_is_for() {
         ),
     ];
     for (list, calls) in cases {
-        let programs = compile(&Rules::read(&[&data::BASE, list]).unwrap(), native).unwrap();
+        let program = compile(&Rules::read(&[&data::BASE, list]).unwrap(), native).unwrap();
         for (number, args) in *calls {
             let call = call(u32::try_from(*number).unwrap(), args, native);
-            assert_eq!(answer(&programs, &call), ALLOW, "{} {call:?}", list.name);
+            assert_eq!(evaluate(&program, &call), ALLOW, "{} {call:?}", list.name);
         }
     }
 }
 
 #[test]
 fn the_upper_half_of_an_argument_changes_nothing() {
-    let native = Target::native().unwrap();
-    let programs = compile(&Rules::read(&[&data::BASE, &data::NETWORK_PORTS]).unwrap(), native).unwrap();
+    let native = native();
+    let program = compile(&Rules::read(&[&data::BASE, &data::NETWORK_PORTS]).unwrap(), native).unwrap();
     let socket = u32::try_from(libc::SYS_socket).unwrap();
-    let with = |family: u64| Call { number: socket, architecture: architecture(native), args: [family, 1, 0, 0, 0, 0] };
-    assert_eq!(answer(&programs, &with(0xdead_0000_0002)), ALLOW);
-    assert_eq!(answer(&programs, &with(0x2_0000_0001)), EPERM);
+    let with = |family: u64| Call { number: socket, architecture: native.architecture(), args: [family, 1, 0, 0, 0, 0] };
+    assert_eq!(evaluate(&program, &with(0xdead_0000_0002)), ALLOW);
+    assert_eq!(evaluate(&program, &with(0x2_0000_0001)), EPERM);
 }
 
 #[test]
 fn the_numbers_are_this_machines() {
     let rules = Rules::read(&[&data::BASE]).unwrap();
-    let native = Target::native().unwrap();
+    let native = native();
     for (name, expected) in [
         ("clone3", libc::SYS_clone3),
         ("mount", libc::SYS_mount),
@@ -305,5 +292,49 @@ fn each_policy_has_a_list_for_its_networks_and_no_other() {
         (Policy::SelfConfinement, &ports, false),
     ] {
         assert_eq!(Filter::of(policy, network).is_ok(), has, "{policy:?} {network:?}");
+    }
+}
+
+#[test]
+fn what_is_built_in_is_what_the_lists_say() {
+    for (list, built_in) in LISTS.into_iter().zip([&NETWORK_NONE[..], &NETWORK_LOOPBACK, &NETWORK_PORTS, &SELF]) {
+        let compiled = compile(&Rules::read(&[&data::BASE, list]).unwrap(), native()).unwrap();
+        let built_in: Vec<Instruction> = built_in.iter().map(|step| (step.code, step.jt, step.jf, step.k)).collect();
+        assert_eq!(built_in, compiled, "{}", list.name);
+        assert!(compiled.len() < 255, "{}: {}", list.name, compiled.len());
+    }
+}
+
+/// The same lines, compiled by a library that many use: one filter for each answer, the strictest counts.
+mod reference;
+
+fn any_argument() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        0_u64..20,
+        Just(262),
+        (0_u32..32).prop_map(|bit| 1 << bit),
+        (0_u32..64).prop_map(|bit| 1 << bit),
+        Just(0x5412),
+        Just(0x541c),
+        any::<u64>(),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+    #[test]
+    fn a_call_gets_the_answer_that_the_reference_gives(
+        list in 0..LISTS.len(),
+        target in 0..TARGETS.len(),
+        which in any::<proptest::sample::Index>(),
+        near in -1_i32..=1,
+        args in proptest::array::uniform6(any_argument()),
+    ) {
+        let (program, reference, numbers) = reference::both(list, target);
+        let number = which.get(numbers).saturating_add_signed(near);
+        let call = Call { number, architecture: TARGETS[target].architecture(), args };
+        let expected = reference.iter().map(|one| evaluate(one, &call)).min_by_key(|answer| answer.cast_signed());
+        prop_assert_eq!(Some(evaluate(program, &call)), expected, "{:?}", call);
     }
 }
