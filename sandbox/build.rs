@@ -64,7 +64,8 @@ struct Line {
 
 fn covered() -> Result<String, Box<dyn Error>> {
     let file: Covered = toml::from_str(include_str!("policy/covered-linux.toml"))?;
-    let mut text = "/// What is hidden from every program.\npub(super) const COVERED: &[&str] = &[\n".to_owned();
+    let mut text =
+        "/// What is hidden from every program.\npub(super) const COVERED: &[&str] = &[\n".to_owned();
     for line in file.covered {
         if !line.path.starts_with('/') || line.reason.is_empty() {
             return Err(format!("covered-linux.toml: {}", line.path).into());

@@ -1,10 +1,8 @@
 //! What a launch costs: plain, in our sandbox, in bubblewrap's. Medians of 50, taken in turns.
 //!
-//! `cargo bench -p gatehouse-sandbox` (bubblewrap is measured where it is installed).
+//! `cargo bench -p gatehouse-sandbox` (bubblewrap is measured where it is installed). `GATEHOUSE_BENCH_LAUNCHER` names
+//! another build of the launcher, such as a static one.
 #![allow(clippy::unwrap_used, reason = "a measurement")]
-
-use std::path::Path;
-use std::time::Duration;
 
 #[cfg(target_os = "linux")]
 fn main() {
@@ -15,30 +13,29 @@ fn main() {
 #[cfg(not(target_os = "linux"))]
 fn main() {}
 
-const ROUNDS: usize = 50;
-/// What both sandboxes hide.
-const HIDDEN: &str = "/var/log";
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times[times.len() / 2]
-}
-
-fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
-}
-
 #[cfg(target_os = "linux")]
 mod linux {
     use std::io::Write;
+    use std::path::Path;
     use std::process::Stdio;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use gatehouse_sandbox::launch::{
         Confinement, LaunchRequest, Launcher, Limits, Policy, ProcessGroup, Scratch, Streams,
     };
 
-    use super::*;
+    const ROUNDS: usize = 50;
+    /// What both sandboxes hide.
+    const HIDDEN: &str = "/var/log";
+
+    fn median(mut times: Vec<Duration>) -> Duration {
+        times.sort();
+        times[times.len() / 2]
+    }
+
+    fn milliseconds(time: Duration) -> f64 {
+        time.as_secs_f64() * 1000.0
+    }
 
     fn request() -> LaunchRequest {
         LaunchRequest {
@@ -95,7 +92,8 @@ mod linux {
     }
 
     pub async fn measure() {
-        let launcher = Launcher::at(env!("CARGO_BIN_EXE_sandbox-launch"));
+        let own = || env!("CARGO_BIN_EXE_sandbox-launch").into();
+        let launcher = Launcher::at(std::env::var_os("GATEHOUSE_BENCH_LAUNCHER").unwrap_or_else(own));
         let has_bubblewrap = Path::new("/usr/bin/bwrap").exists();
         let mut times: [Vec<Duration>; 4] = Default::default();
         for _ in 0..ROUNDS {

@@ -24,12 +24,12 @@ use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(target_os = "linux")]
+pub use crate::linux::elf::{ElfError, program_files};
 pub use confined::{Confined, Ended, Exit, Hold, Usage};
 pub use confinement::{Confinement, Network, SCRATCH, SCRATCH_HOME, Scratch, TimeLimit};
 pub use layer::{Layer, LayerFailure};
 pub use remedy::Remedy;
-#[cfg(target_os = "linux")]
-pub use crate::linux::elf::{ElfError, program_files};
 pub use start::{LaunchError, Launched, Launcher, Streams};
 pub use status::Stage;
 

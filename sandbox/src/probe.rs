@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
-use crate::launch::{LayerFailure, Layer, LaunchError, Launcher, Policy};
+use crate::launch::{LaunchError, Launcher, Layer, LayerFailure, Policy};
 
 /// What a host gives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,32 +40,75 @@ impl Report {
         self.policies.iter().all(|policy| policy.failure.is_none())
     }
 
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no sandbox to be probed"))]
     pub(crate) const NEEDED: [(Policy, &'static [Layer]); 3] = {
         use Layer::{
-            Capabilities, Cgroupns, Dev, Ipcns, Landlock, LandlockScopes, LandlockTcp, Loopback, Masks, MinimalRoot,
-            Mountns, Netns, NoNewPrivs, Pidns, Proc, ReadOnlyView, Scratch, Seccomp, Userns, Utsns,
+            Capabilities, Cgroupns, Dev, Ipcns, Landlock, LandlockScopes, LandlockTcp, Loopback, Masks,
+            MinimalRoot, Mountns, Netns, NoNewPrivs, Pidns, Proc, ReadOnlyView, Scratch, Seccomp, Userns,
+            Utsns,
         };
         [
             (
                 Policy::Command,
                 &[
-                    Userns, Mountns, Pidns, Netns, Ipcns, Utsns, Cgroupns, Loopback, ReadOnlyView, Scratch, Dev, Proc,
-                    Masks, Capabilities, NoNewPrivs, Landlock, LandlockTcp, LandlockScopes, Seccomp,
+                    Userns,
+                    Mountns,
+                    Pidns,
+                    Netns,
+                    Ipcns,
+                    Utsns,
+                    Cgroupns,
+                    Loopback,
+                    ReadOnlyView,
+                    Scratch,
+                    Dev,
+                    Proc,
+                    Masks,
+                    Capabilities,
+                    NoNewPrivs,
+                    Landlock,
+                    LandlockTcp,
+                    LandlockScopes,
+                    Seccomp,
                 ],
             ),
             (
                 Policy::Claude,
                 &[
-                    Userns, Mountns, Pidns, Netns, Ipcns, Utsns, Cgroupns, Loopback, Dev, Proc, MinimalRoot,
-                    Capabilities, NoNewPrivs, Landlock, LandlockTcp, LandlockScopes, Seccomp,
+                    Userns,
+                    Mountns,
+                    Pidns,
+                    Netns,
+                    Ipcns,
+                    Utsns,
+                    Cgroupns,
+                    Loopback,
+                    Dev,
+                    Proc,
+                    MinimalRoot,
+                    Capabilities,
+                    NoNewPrivs,
+                    Landlock,
+                    LandlockTcp,
+                    LandlockScopes,
+                    Seccomp,
                 ],
             ),
             (
                 Policy::SelfConfinement,
                 &[
-                    Userns, Mountns, Netns, Ipcns, Utsns, Cgroupns, MinimalRoot, Capabilities, NoNewPrivs, Landlock,
-                    LandlockTcp, LandlockScopes, Seccomp,
+                    Userns,
+                    Mountns,
+                    Netns,
+                    Ipcns,
+                    Utsns,
+                    Cgroupns,
+                    MinimalRoot,
+                    Capabilities,
+                    NoNewPrivs,
+                    Landlock,
+                    LandlockTcp,
+                    LandlockScopes,
+                    Seccomp,
                 ],
             ),
         ]

@@ -46,6 +46,8 @@ pub struct Ended {
     pub how: Exit,
     /// The time limit was reached.
     pub timed_out: bool,
+    /// The scratch held more than it may, so that everything was ended.
+    pub scratch_full: bool,
     /// What the program and all that it waited for used up.
     pub usage: Usage,
 }

@@ -46,8 +46,15 @@ pub enum Scratch {
     /// An empty directory that cannot be written.
     #[default]
     None,
-    /// A directory of the host, kept between launches. Nothing but [`super::Limits::file_bytes`] bounds it.
-    Directory(#[serde(with = "path")] PathBuf),
+    /// A directory of the host, kept between launches.
+    Directory {
+        /// Where it is outside.
+        #[serde(with = "path")]
+        path: PathBuf,
+        /// The most that may be in it, in bytes. One file cannot become larger; when all of them together do,
+        /// everything inside is ended within moments ([`super::Ended::scratch_full`]).
+        bytes: u64,
+    },
     /// Memory, gone with the program.
     Memory {
         /// The most that it holds, in bytes; more is `ENOSPC`.

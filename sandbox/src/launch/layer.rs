@@ -108,6 +108,7 @@ pub struct LayerFailure {
 
 impl LayerFailure {
     /// A failure whose remedy is not known.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no layer to fail"))]
     pub(crate) fn new(layer: Layer, call: impl Into<String>, errno: impl Into<i32>) -> Self {
         Self { layer, call: call.into(), errno: errno.into(), remedy: None }
     }

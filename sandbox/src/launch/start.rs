@@ -114,11 +114,8 @@ impl Launcher {
         streams: Streams,
         control: Option<OwnedFd>,
     ) -> Result<(Child, Vec<String>), LaunchError> {
-        let order = Order {
-            launch: launch.clone(),
-            parent: std::process::id(),
-            confinement: confinement.cloned(),
-        };
+        let order =
+            Order { launch: launch.clone(), parent: std::process::id(), confinement: confinement.cloned() };
         let text = serde_json::to_vec(&order).map_err(|error| LaunchError::Pipe(error.into()))?;
         let (mut child, request_end, status_end) = self.spawn(streams, control)?;
         // The launcher reads all of the order before it says anything, so these two cannot block each other. A

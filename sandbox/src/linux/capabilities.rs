@@ -27,20 +27,24 @@ pub(super) fn drop_all(layers: &mut Vec<Layer>) -> Step {
         .map_err(failed(Layer::Capabilities, "prctl PR_CAP_AMBIENT_CLEAR_ALL"))?;
     give_up()?;
     layers.push(Layer::Capabilities);
-    rustix::thread::set_no_new_privs(true)
-        .map_err(failed(Layer::NoNewPrivs, "prctl PR_SET_NO_NEW_PRIVS"))?;
+    rustix::thread::set_no_new_privs(true).map_err(failed(Layer::NoNewPrivs, "prctl PR_SET_NO_NEW_PRIVS"))?;
     layers.push(Layer::NoNewPrivs);
     Ok(())
 }
 
 /// Gives up what this process holds; enough for one that executes nothing.
 pub(super) fn give_up() -> Step {
-    let none = CapabilitySets {
-        effective: CapabilitySet::empty(),
-        permitted: CapabilitySet::empty(),
-        inheritable: CapabilitySet::empty(),
-    };
-    rustix::thread::set_capabilities(None, none).map_err(failed(Layer::Capabilities, "capset"))
+    keep(CapabilitySet::empty())
+}
+
+/// Gives up everything but looking into directories, of files of ours, that their owner closed.
+pub(super) fn give_up_all_but_looking() -> Step {
+    keep(CapabilitySet::DAC_READ_SEARCH)
+}
+
+fn keep(kept: CapabilitySet) -> Step {
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    rustix::thread::set_capabilities(None, sets).map_err(failed(Layer::Capabilities, "capset"))
 }
 
 /// Keeps processes of the same user from tracing this one or reading its memory.

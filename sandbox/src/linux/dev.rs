@@ -82,7 +82,8 @@ impl Devices {
                     rustix::fs::mkdirat(root, name, Mode::from_raw_mode(0o755))?;
                 }
                 rustix::fs::mkdirat(root, ".hidden/directory", Mode::empty())?;
-                let flags = rustix::fs::OFlags::CREATE | rustix::fs::OFlags::EXCL | rustix::fs::OFlags::CLOEXEC;
+                let flags =
+                    rustix::fs::OFlags::CREATE | rustix::fs::OFlags::EXCL | rustix::fs::OFlags::CLOEXEC;
                 rustix::fs::openat(root, ".hidden/file", flags, Mode::empty())?;
             }
             Ok(())

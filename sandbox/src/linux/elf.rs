@@ -72,7 +72,9 @@ pub fn program_files(program: &Path) -> Result<Vec<PathBuf>, ElfError> {
         let loader = parts.loader.clone();
         for name in &parts.libraries {
             let not_found = || ElfError::Library { path: path.clone(), name: name.clone() };
-            waiting.extend(Some(parts.locate(name, &path).ok_or_else(not_found)?).filter(|p| found.insert(p.clone())));
+            waiting.extend(
+                Some(parts.locate(name, &path).ok_or_else(not_found)?).filter(|p| found.insert(p.clone())),
+            );
         }
         waiting.extend(loader.filter(|path| found.insert(path.clone())));
     }
@@ -135,7 +137,8 @@ fn parts(file: &impl FileExt) -> io::Result<Option<Parts>> {
     if !header.starts_with(b"\x7fELF\x02\x01") {
         return Ok(None);
     }
-    let (Some(start), Some(size), Some(count)) = (u64_at(&header, 32), u16_at(&header, 54), u16_at(&header, 56))
+    let (Some(start), Some(size), Some(count)) =
+        (u64_at(&header, 32), u16_at(&header, 54), u16_at(&header, 56))
     else {
         return Ok(None);
     };

@@ -6,7 +6,8 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
 };
 use tokio::io::Interest;
 use tokio::net::UnixStream;
@@ -15,9 +16,12 @@ use tokio::net::UnixStream;
 const MOST: usize = 16;
 
 /// Sends the pidfd of the first process inside, then the listeners.
-pub(super) fn send(control: BorrowedFd<'_>, init: BorrowedFd<'_>, listeners: &[TcpListener]) -> io::Result<()> {
-    let fds: Vec<BorrowedFd<'_>> =
-        std::iter::once(init).chain(listeners.iter().map(AsFd::as_fd)).collect();
+pub(super) fn send(
+    control: BorrowedFd<'_>,
+    init: BorrowedFd<'_>,
+    listeners: &[TcpListener],
+) -> io::Result<()> {
+    let fds: Vec<BorrowedFd<'_>> = std::iter::once(init).chain(listeners.iter().map(AsFd::as_fd)).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !ancillary.push(SendAncillaryMessage::ScmRights(&fds)) {
@@ -43,7 +47,12 @@ fn receive_now(control: BorrowedFd<'_>) -> io::Result<Vec<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0; 1];
-    rustix::net::recvmsg(control, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    rustix::net::recvmsg(
+        control,
+        &mut [IoSliceMut::new(&mut byte)],
+        &mut ancillary,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
     let fds = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(fds) => Some(fds),
         _ => None,

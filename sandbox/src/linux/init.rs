@@ -78,7 +78,12 @@ pub(super) fn run(job: Job, layers: Vec<Layer>, filter: Filter, links: Inner, nu
     }
 }
 
-fn start(job: &Job, mut layers: Vec<Layer>, filter: Filter, links: &Inner) -> Result<(Pid, SignalFd), Failed> {
+fn start(
+    job: &Job,
+    mut layers: Vec<Layer>,
+    filter: Filter,
+    links: &Inner,
+) -> Result<(Pid, SignalFd), Failed> {
     die_with_keeper(links)?;
     match View::of(job.request.policy) {
         View::WholeSystem => whole_system::build(&job.request, &job.confinement, &mut layers)?,
@@ -98,7 +103,8 @@ fn start(job: &Job, mut layers: Vec<Layer>, filter: Filter, links: &Inner) -> Re
 
 /// Arranges to be killed when the keeper dies. The keeper may have died just before: then the order pipe has ended.
 fn die_with_keeper(links: &Inner) -> Step {
-    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(failed(Layer::Pidns, "prctl PR_SET_PDEATHSIG"))?;
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)
+        .map_err(failed(Layer::Pidns, "prctl PR_SET_PDEATHSIG"))?;
     let mut fds = [PollFd::new(links.orders.as_fd(), PollFlags::POLLIN)];
     match poll(&mut fds, PollTimeout::ZERO) {
         Ok(0) => Ok(()),
@@ -122,10 +128,14 @@ pub(super) fn stand_aside(null: &File) -> io::Result<()> {
     Ok(())
 }
 
-fn watch(program: Pid, group: ProcessGroup, children: &SignalFd, mut orders: PipeReader) -> io::Result<Ended> {
+fn watch(
+    program: Pid,
+    group: ProcessGroup,
+    children: &SignalFd,
+    mut orders: PipeReader,
+) -> io::Result<Ended> {
     loop {
-        let mut fds =
-            [children.as_fd(), orders.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let mut fds = [children.as_fd(), orders.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         match poll(&mut fds, PollTimeout::NONE) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
@@ -137,7 +147,7 @@ fn watch(program: Pid, group: ProcessGroup, children: &SignalFd, mut orders: Pip
         if ended {
             while let Ok(Some(_)) = children.read_signal() {}
             if let Some(how) = reap(program)? {
-                return Ok(Ended { how, timed_out: false, usage: usage()? });
+                return Ok(Ended { how, timed_out: false, scratch_full: false, usage: usage()? });
             }
         }
     }

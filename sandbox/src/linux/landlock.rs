@@ -9,8 +9,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, NetPort, PathBeneath,
-    RestrictSelf, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, NetPort,
+    PathBeneath, RestrictSelf, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 use rustix::fs::{FileType, Mode, OFlags};
 
@@ -111,7 +111,7 @@ fn devices(names: &[&str]) -> Vec<(PathBuf, Right)> {
 fn scratch(scratch: &Scratch) -> Option<(PathBuf, Right)> {
     match scratch {
         Scratch::None => None,
-        Scratch::Directory(_) | Scratch::Memory { .. } => Some((SCRATCH.into(), Right::WriteAndExecute)),
+        Scratch::Directory { .. } | Scratch::Memory { .. } => Some((SCRATCH.into(), Right::WriteAndExecute)),
     }
 }
 
@@ -125,9 +125,12 @@ pub(super) fn version() -> Step<ABI> {
         ..LayerFailure::new(Layer::Landlock, "landlock_create_ruleset", errno as i32)
     };
     // Asks without restricting anything.
-    let asked = RestrictSelf::default().no_new_privs(false).apply().map_err(refusal("landlock_restrict_self"))?;
+    let asked =
+        RestrictSelf::default().no_new_privs(false).apply().map_err(refusal("landlock_restrict_self"))?;
     match asked.landlock {
-        LandlockStatus::Available { effective_abi, .. } if effective_abi >= LEAST => Ok(effective_abi.min(MOST)),
+        LandlockStatus::Available { effective_abi, .. } if effective_abi >= LEAST => {
+            Ok(effective_abi.min(MOST))
+        }
         LandlockStatus::NotEnabled => Err(unavailable(nix::errno::Errno::EOPNOTSUPP)),
         _ => Err(unavailable(nix::errno::Errno::ENOSYS)),
     }
@@ -180,8 +183,7 @@ fn open(path: &Path, right: Right, abi: ABI) -> Step<(OwnedFd, BitFlags<AccessFs
         let found = rustix::fs::fstat(&file)?;
         Ok((file, FileType::from_raw_mode(found.st_mode).is_dir()))
     };
-    let (file, is_directory) =
-        open().map_err(failed(Layer::Landlock, format!("open {}", path.display())))?;
+    let (file, is_directory) = open().map_err(failed(Layer::Landlock, format!("open {}", path.display())))?;
     let access = right.access(abi);
     Ok((file, if is_directory { access } else { access & AccessFs::from_file(abi) }))
 }
@@ -199,3 +201,6 @@ fn refusal(call: &str) -> impl FnOnce(RulesetError) -> LayerFailure {
         failed::<std::io::Error>(Layer::Landlock, text)(errno)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,8 @@ include!(concat!(env!("OUT_DIR"), "/covered.rs"));
 /// # Errors
 /// When a mask cannot be put, or would hide something in `needed`.
 pub(super) fn apply(confinement: &Confinement, needed: &[PathBuf]) -> Step {
-    let table = fs::read("/proc/self/mountinfo").map_err(failed(Layer::Masks, "read /proc/self/mountinfo"))?;
+    let table =
+        fs::read("/proc/self/mountinfo").map_err(failed(Layer::Masks, "read /proc/self/mountinfo"))?;
     let mounts = mountinfo::parse(&table);
     let mut found = BTreeSet::new();
     for path in COVERED.iter().map(Path::new).chain(confinement.hidden.iter().map(PathBuf::as_path)) {
@@ -47,9 +48,11 @@ pub(super) fn apply(confinement: &Confinement, needed: &[PathBuf]) -> Step {
 
 fn conflict(path: &Path, needed: &Path) -> LayerFailure {
     let call = format!("hide {} which holds {}", path.display(), needed.display());
-    LayerFailure { remedy: Some(Remedy::HidesWhatIsNeeded), ..LayerFailure::new(Layer::Masks, call, nix::errno::Errno::EINVAL as i32) }
+    LayerFailure {
+        remedy: Some(Remedy::HidesWhatIsNeeded),
+        ..LayerFailure::new(Layer::Masks, call, nix::errno::Errno::EINVAL as i32)
+    }
 }
-
 
 /// Where `path` leads, and where else that shows. Nothing where it does not exist or we cannot get there: the program,
 /// with the same identity and fewer rights, cannot either.
@@ -79,7 +82,8 @@ fn is_out_of_reach(error: &io::Error) -> bool {
 }
 
 fn cover(path: &Path) -> Step {
-    let found = fs::symlink_metadata(path).map_err(failed(Layer::Masks, format!("lstat {}", path.display())))?;
+    let found =
+        fs::symlink_metadata(path).map_err(failed(Layer::Masks, format!("lstat {}", path.display())))?;
     let mask = if found.is_dir() { MASK_DIRECTORY } else { MASK_FILE };
     rustix::mount::mount_bind(mask, path)
         .map_err(failed(Layer::Masks, format!("bind a mask over {}", path.display())))

@@ -61,7 +61,7 @@ pub(super) fn build(request: &LaunchRequest, confinement: &Confinement, layers: 
     let proc = proc::mount()?;
     let scratch = match &confinement.scratch {
         Scratch::None => None,
-        wanted @ (Scratch::Directory(_) | Scratch::Memory { .. }) => Some(scratch::make(wanted)?),
+        wanted @ (Scratch::Directory { .. } | Scratch::Memory { .. }) => Some(scratch::make(wanted)?),
     };
 
     let root = new_root()?;
@@ -106,7 +106,8 @@ fn new_root() -> Step<Tree> {
     let options = [("size", "256k"), ("nr_inodes", "2048"), ("mode", "755")];
     let root = Tree::new(Layer::MinimalRoot, "tmpfs", &options, TAME | NOEXEC)?;
     // Any directory will do, and every system has one of these.
-    let place = ["/tmp", "/proc"].into_iter().find(|place| fs::metadata(place).is_ok_and(|found| found.is_dir()));
+    let place =
+        ["/tmp", "/proc"].into_iter().find(|place| fs::metadata(place).is_ok_and(|found| found.is_dir()));
     root.attach(rustix::fs::CWD, Path::new(place.unwrap_or("/")))?;
     Ok(root)
 }

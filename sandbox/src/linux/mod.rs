@@ -38,6 +38,7 @@ mod program;
 mod raw;
 mod remedies;
 mod scratch;
+mod scratch_watch;
 mod seccomp;
 mod self_confinement;
 mod supervisor;
@@ -50,7 +51,7 @@ pub(crate) use self_confinement::confine_self;
 use nix::errno::Errno;
 
 use crate::launch::steps::{Job, die_with_parent, tell};
-use crate::launch::{Layer, LayerFailure, Policy};
+use crate::launch::{Layer, LayerFailure, Policy, Scratch};
 
 /// What a step gives: itself, or the layer that could not be had.
 type Step<T = ()> = Result<T, LayerFailure>;
@@ -98,6 +99,7 @@ struct Begun {
     listeners: Vec<std::net::TcpListener>,
     filter: seccomp::Filter,
     links: init::Links,
+    watch: Option<scratch_watch::Watch>,
     null: std::fs::File,
 }
 
@@ -111,25 +113,28 @@ fn begin(job: &Job) -> Step<Begun> {
     let mut layers = Vec::new();
     namespaces::enter(namespaces::Process::WithChildren, &mut layers)?;
     // A change of credentials may have taken this back.
-    die_with_parent(job.parent).map_err(|failure| {
-        LayerFailure::new(Layer::Pidns, "prctl PR_SET_PDEATHSIG", failure.errno)
-    })?;
+    die_with_parent(job.parent)
+        .map_err(|failure| LayerFailure::new(Layer::Pidns, "prctl PR_SET_PDEATHSIG", failure.errno))?;
     let listeners = network::set_up(&job.confinement.network, &mut layers)?;
+    let watch = match &job.confinement.scratch {
+        Scratch::None | Scratch::Memory { .. } => None,
+        Scratch::Directory { path, bytes } => Some(scratch_watch::Watch::on(path, *bytes)?),
+    };
     let links = init::Links::make().map_err(failed(Layer::Pidns, "pipe"))?;
-    Ok(Begun { layers, listeners, filter, links, null })
+    Ok(Begun { layers, listeners, filter, links, watch, null })
 }
 
 fn split(job: Job, begun: Begun) -> u8 {
-    let Begun { layers, listeners, filter, links, null } = begun;
+    let Begun { layers, listeners, filter, links, watch, null } = begun;
     let (inner, outer) = links.split();
     match raw::fork() {
         Ok(raw::Fork::Child) => {
-            drop((outer, listeners));
+            drop((outer, listeners, watch));
             init::run(job, layers, filter, inner, &null)
         }
         Ok(raw::Fork::Parent(init)) => {
             drop(inner);
-            supervisor::run(job, init, &listeners, outer, &null)
+            supervisor::run(job, init, &listeners, supervisor::Kept { links: outer, watch }, &null)
         }
         Err(errno) => tell(&job.status, failed(Layer::Pidns, "fork")(errno)),
     }

@@ -7,7 +7,10 @@ use nix::errno::Errno;
 use rustix::process::WaitOptions;
 
 use super::seccomp::Filter;
-use super::{Step, capabilities, elf, failed, landlock, minimal_root, namespaces, network, raw, self_confinement, whole_system};
+use super::{
+    Step, capabilities, elf, failed, landlock, minimal_root, namespaces, network, raw, self_confinement,
+    whole_system,
+};
 use crate::launch::{
     Confinement, LaunchRequest, Layer, LayerFailure, Limits, Network, Policy, ProcessGroup, Scratch,
 };

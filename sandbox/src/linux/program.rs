@@ -6,7 +6,19 @@ use super::seccomp::Filter;
 use super::{View, landlock};
 use crate::launch::status::{Failed, Failure, Stage};
 use crate::launch::steps::{Job, settle};
-use crate::launch::{Layer, ProcessGroup};
+use crate::launch::{LaunchRequest, Layer, ProcessGroup, Scratch};
+
+/// The request, with files no larger than the scratch that they would be in.
+fn bounded(job: &Job) -> LaunchRequest {
+    let mut request = job.request.clone();
+    if let Scratch::Directory { bytes, .. } = job.confinement.scratch
+        && job.confinement.writable.is_empty()
+    {
+        let asked = request.limits.file_bytes;
+        request.limits.file_bytes = Some(asked.map_or(bytes, |asked| asked.min(bytes)));
+    }
+    request
+}
 
 /// Becomes the program; comes back only with the reason why not.
 pub(super) fn become_it(job: &Job, layers: Vec<Layer>, filter: Filter) -> Failed {
@@ -18,7 +30,7 @@ fn try_become(job: &Job, mut layers: Vec<Layer>, filter: Filter) -> Result<Infal
     if job.request.group == ProcessGroup::OwnSession {
         nix::unistd::setsid().map_err(Failure::at(Stage::Session))?;
     }
-    settle(&job.request)?;
+    settle(&bounded(job))?;
     layers.push(Layer::Rlimits);
     let grants = match View::of(job.request.policy) {
         View::WholeSystem => landlock::Grants::for_whole_system(&job.confinement),

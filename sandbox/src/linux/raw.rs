@@ -78,7 +78,7 @@ pub(super) fn loopback_up(socket: BorrowedFd<'_>) -> nix::Result<()> {
     // SAFETY: plain old data; all zero is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
-        *to = from.cast_signed() as libc::c_char;
+        *to = libc::c_char::from_ne_bytes([*from]);
     }
     // SAFETY: both ioctls take this structure; the name in it ends with a zero; it lives through the calls.
     Errno::result(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, &raw mut request) })?;
@@ -87,7 +87,8 @@ pub(super) fn loopback_up(socket: BorrowedFd<'_>) -> nix::Result<()> {
     // SAFETY: SIOCGIFFLAGS has just made the flags the valid member of the union.
     unsafe { request.ifr_ifru.ifru_flags |= UP };
     // SAFETY: as above.
-    Errno::result(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw mut request) }).map(drop)
+    Errno::result(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw mut request) })
+        .map(drop)
 }
 
 /// Ends this process by a signal, with the signal's default action; returns if that does not end it. No core is

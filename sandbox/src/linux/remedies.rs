@@ -4,6 +4,7 @@ use std::fs;
 
 use nix::errno::Errno;
 
+use super::dev::MASK_DIRECTORY;
 use crate::launch::{Layer, LayerFailure, Remedy};
 
 /// The same failure, with what can be done about it.
@@ -19,7 +20,7 @@ pub(super) struct Host {
     pub apparmor_restricts_userns: Option<u64>,
     pub max_user_namespaces: Option<u64>,
     pub unprivileged_userns_clone: Option<u64>,
-    pub seccomp_filters: Option<u64>,
+    pub in_our_sandbox: bool,
 }
 
 impl Host {
@@ -29,16 +30,10 @@ impl Host {
             apparmor_restricts_userns: number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
             max_user_namespaces: number("/proc/sys/user/max_user_namespaces"),
             unprivileged_userns_clone: number("/proc/sys/kernel/unprivileged_userns_clone"),
-            seccomp_filters: seccomp_filters(),
+            // Nobody else has that in their /dev.
+            in_our_sandbox: std::path::Path::new(MASK_DIRECTORY).symlink_metadata().is_ok(),
         }
     }
-}
-
-/// How many system call filters we are under already.
-fn seccomp_filters() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"))?;
-    line.trim().parse().ok()
 }
 
 /// Which remedy fits. Pure, so that hosts which nobody has at hand can be tested.
@@ -57,9 +52,7 @@ pub(super) fn remedy(layer: Layer, errno: Errno, host: &Host) -> Option<Remedy> 
         // Ubuntu lets the namespace be made, and then takes every capability in it away.
         (_, EPERM | EACCES) if host.apparmor_restricts_userns == Some(1) => Some(Remedy::AppArmorUserns),
         (Layer::Proc, EPERM) => Some(Remedy::CoveredProc),
-        (Layer::Userns, EPERM) if host.seccomp_filters.is_some_and(|filters| filters >= 2) => {
-            Some(Remedy::NestedSandbox)
-        }
+        (Layer::Userns, EPERM) if host.in_our_sandbox => Some(Remedy::NestedSandbox),
         (Layer::Userns | Layer::Mountns | Layer::ReadOnlyView | Layer::MinimalRoot, EPERM | EACCES) => {
             Some(Remedy::NestedContainer)
         }
@@ -77,7 +70,7 @@ mod tests {
         let ubuntu = Host { apparmor_restricts_userns: Some(1), ..plain };
         let off = Host { max_user_namespaces: Some(0), ..plain };
         let debian = Host { unprivileged_userns_clone: Some(0), ..plain };
-        let nested = Host { seccomp_filters: Some(3), ..plain };
+        let nested = Host { in_our_sandbox: true, ..plain };
         let cases = [
             (Layer::Userns, Errno::EPERM, ubuntu, Some(Remedy::AppArmorUserns)),
             (Layer::Mountns, Errno::EACCES, ubuntu, Some(Remedy::AppArmorUserns)),

@@ -16,7 +16,7 @@ const BYTES_PER_INODE: u64 = 4096;
 pub(super) fn make(scratch: &Scratch) -> Step<Tree> {
     let tree = match scratch {
         Scratch::None => empty()?,
-        Scratch::Directory(path) => {
+        Scratch::Directory { path, .. } => {
             let tree = Tree::clone_of(Layer::Scratch, &real(Layer::Scratch, path)?)?;
             tree.restrict(TAME)?;
             tree
@@ -36,12 +36,17 @@ pub(super) fn seal(tree: &Tree, scratch: &Scratch) -> Step {
         Scratch::None => {
             mounts::set_attributes(Layer::Scratch, tree.root(), c"", super::raw::Reach::One, FROZEN)
         }
-        Scratch::Directory(_) | Scratch::Memory { .. } => Ok(()),
+        Scratch::Directory { .. } | Scratch::Memory { .. } => Ok(()),
     }
 }
 
 fn empty() -> Step<Tree> {
-    Tree::new(Layer::Scratch, "tmpfs", &[("size", "64k"), ("nr_inodes", "1024"), ("mode", "755")], TAME | NOEXEC)
+    Tree::new(
+        Layer::Scratch,
+        "tmpfs",
+        &[("size", "64k"), ("nr_inodes", "1024"), ("mode", "755")],
+        TAME | NOEXEC,
+    )
 }
 
 fn memory(bytes: u64) -> Step<Tree> {

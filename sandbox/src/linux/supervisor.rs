@@ -17,6 +17,7 @@ use nix::unistd::Pid;
 use rustix::process::{PidfdFlags, WaitOptions, pidfd_open, pidfd_send_signal};
 
 use super::init::{Outer, stand_aside};
+use super::scratch_watch::Watch;
 use super::{capabilities, handover, raw};
 use crate::launch::steps::{Job, SETUP_FAILED, tell};
 use crate::launch::{Ended, Exit, TimeLimit, Usage};
@@ -34,26 +35,36 @@ const PASSED_ON: [Signal; 8] = [
 ];
 
 /// Keeps the program; gives the exit code, or ends by the signal that ended the program.
-pub(super) fn run(job: Job, init: Pid, listeners: &[TcpListener], links: Outer, null: &File) -> u8 {
+pub(super) fn run(job: Job, init: Pid, listeners: &[TcpListener], kept: Kept, null: &File) -> u8 {
     let Job { confinement, control, status, .. } = job;
-    let kept = match Keeper::take(init, control, links, null) {
+    let keeper = match Keeper::take(init, control, kept, null) {
         Ok(keeper) => keeper,
         // The child dies with us.
         Err(error) => {
             let errno = error.raw_os_error().unwrap_or(0);
-            return tell(&status, crate::launch::LayerFailure::new(crate::launch::Layer::Pidns, "keep", errno));
+            return tell(
+                &status,
+                crate::launch::LayerFailure::new(crate::launch::Layer::Pidns, "keep", errno),
+            );
         }
     };
-    if handover::send(kept.control.as_fd(), kept.init.as_fd(), listeners).is_err() {
+    if handover::send(keeper.control.as_fd(), keeper.init.as_fd(), listeners).is_err() {
         return SETUP_FAILED;
     }
     // Only the program's side may hold the status pipe from now on: its end means that the program runs.
     drop(status);
-    kept.keep(confinement.time)
+    keeper.keep(confinement.time)
 }
 
 fn torn_down() -> Ended {
-    Ended { how: Exit::TornDown, timed_out: false, usage: Usage::default() }
+    Ended { how: Exit::TornDown, timed_out: false, scratch_full: false, usage: Usage::default() }
+}
+
+/// What the keeper keeps besides the first process.
+pub(super) struct Kept {
+    pub links: Outer,
+    /// The scratch, where it has to be watched.
+    pub watch: Option<Watch>,
 }
 
 struct Keeper {
@@ -62,10 +73,12 @@ struct Keeper {
     control: File,
     links: Outer,
     signals: SignalFd,
+    watch: Option<Watch>,
+    scratch_full: bool,
 }
 
 impl Keeper {
-    fn take(pid: Pid, control: File, links: Outer, null: &File) -> io::Result<Self> {
+    fn take(pid: Pid, control: File, kept: Kept, null: &File) -> io::Result<Self> {
         let number = rustix::process::Pid::from_raw(pid.as_raw()).ok_or(io::ErrorKind::NotFound)?;
         let init = pidfd_open(number, PidfdFlags::empty())?;
         let mut all = SigSet::empty();
@@ -73,9 +86,15 @@ impl Keeper {
         all.thread_block()?;
         let signals = SignalFd::with_flags(&all, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         stand_aside(null)?;
+        let Kept { links, watch } = kept;
         // It needs no privilege in the namespaces that it has made.
-        capabilities::give_up().map_err(|failure| io::Error::from_raw_os_error(failure.errno))?;
-        Ok(Self { pid, init, control, links, signals })
+        let given_up = match &watch {
+            None => capabilities::give_up(),
+            // A program could hide what it writes behind a directory that nobody may list.
+            Some(_) => capabilities::give_up_all_but_looking(),
+        };
+        given_up.map_err(|failure| io::Error::from_raw_os_error(failure.errno))?;
+        Ok(Self { pid, init, control, links, signals, watch, scratch_full: false })
     }
 
     fn keep(mut self, limit: Option<TimeLimit>) -> u8 {
@@ -98,7 +117,7 @@ impl Keeper {
         loop {
             let mut fds = [self.links.result.as_fd(), self.control.as_fd(), self.signals.as_fd()]
                 .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-            match poll(&mut fds, clock.left()) {
+            match poll(&mut fds, self.patience(&clock)) {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -119,7 +138,22 @@ impl Keeper {
                 Due::Request => self.pass_on(&[Signal::SIGTERM as u8]),
                 Due::Kill => self.kill(),
             }
+            if self.watch.as_mut().is_some_and(Watch::is_over) {
+                self.scratch_full = true;
+                self.watch = None;
+                self.kill();
+            }
         }
+    }
+
+    /// How long nothing will be due.
+    fn patience(&self, clock: &Clock) -> PollTimeout {
+        let next = clock.next().into_iter().chain(self.watch.as_ref().map(Watch::next)).min();
+        next.map_or(PollTimeout::NONE, |at| {
+            // Rounded up: a poll that returns too early would come back at once, again and again.
+            let left = at.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+            PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+        })
     }
 
     /// What the first process says; nothing when it was killed.
@@ -127,7 +161,7 @@ impl Keeper {
         let mut text = Vec::new();
         (&mut self.links.result).take(4096).read_to_end(&mut text)?;
         let ended: Ended = serde_json::from_slice(&text).unwrap_or_else(|_| torn_down());
-        Ok(Ended { timed_out: clock.timed_out(), ..ended })
+        Ok(Ended { timed_out: clock.timed_out(), scratch_full: self.scratch_full, ..ended })
     }
 
     /// Signals that whoever launched asks for. When it has let go, or is gone, everything inside ends.
@@ -169,20 +203,13 @@ impl Clock {
     fn start(limit: Option<TimeLimit>) -> Self {
         let now = Instant::now();
         let request = limit.and_then(|limit| now.checked_add(Duration::from_millis(limit.run_ms)));
-        let kill = limit.zip(request).and_then(|(limit, at)| at.checked_add(Duration::from_millis(limit.grace_ms)));
+        let kill =
+            limit.zip(request).and_then(|(limit, at)| at.checked_add(Duration::from_millis(limit.grace_ms)));
         Self { request, kill, asked: false }
     }
 
     fn next(&self) -> Option<Instant> {
         if self.asked { self.kill } else { self.request }
-    }
-
-    fn left(&self) -> PollTimeout {
-        self.next().map_or(PollTimeout::NONE, |at| {
-            // Rounded up: a poll that returns too early would come back at once, again and again.
-            let left = at.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
-            PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
-        })
     }
 
     fn tick(&mut self) -> Due {

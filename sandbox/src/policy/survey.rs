@@ -177,8 +177,19 @@ impl Search {
 
 /// Where programs and their data are: nobody's secrets.
 fn is_of_the_system(path: &Path) -> bool {
-    const SYSTEM: [&str; 11] =
-        ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/nix/store", "/gnu/store", "/snap", "/System"];
+    const SYSTEM: [&str; 11] = [
+        "/usr",
+        "/bin",
+        "/sbin",
+        "/lib",
+        "/lib32",
+        "/lib64",
+        "/opt",
+        "/nix/store",
+        "/gnu/store",
+        "/snap",
+        "/System",
+    ];
     SYSTEM.iter().any(|dir| path.starts_with(dir))
 }
 
@@ -199,7 +210,9 @@ mod tests {
         for dir in ["home/.ssh/more", "home/dot/keys", "ws/deep/er"] {
             fs::create_dir_all(at(dir)).unwrap();
         }
-        for file in ["home/.ssh/id_rsa", "home/dot/token", "home/dot/keys/k", "ws/.env", "ws/deep/er/.env", "ws/x"] {
+        for file in
+            ["home/.ssh/id_rsa", "home/dot/token", "home/dot/keys/k", "ws/.env", "ws/deep/er/.env", "ws/x"]
+        {
             fs::write(at(file), "x").unwrap();
         }
         let list = ProtectedList::built_in(Os::Linux).unwrap();
@@ -268,6 +281,9 @@ mod tests {
         assert!(disk.paths.survey(&disk.at("ws"), few).cut);
         let short = SurveyBounds { time: Duration::ZERO, ..SurveyBounds::default() };
         let survey = disk.paths.survey(&disk.at("ws"), short);
-        assert!(survey.cut && survey.hidden.contains(&disk.at("home/.ssh")), "what exists is known without a search");
+        assert!(
+            survey.cut && survey.hidden.contains(&disk.at("home/.ssh")),
+            "what exists is known without a search"
+        );
     }
 }

@@ -37,7 +37,8 @@ async fn two_ports_are_reached_through_listeners_that_were_handed_out() {
     let host = Host::new();
     for (port, at) in PORTS.into_iter().zip(0..) {
         let argv = [PROBE, "connect-tcp", &format!("127.0.0.1:{port}")];
-        let mut confined = start(&request(Policy::Claude, &argv), &confinement(Path::new(PROBE), &host)).await.unwrap();
+        let mut confined =
+            start(&request(Policy::Claude, &argv), &confinement(Path::new(PROBE), &host)).await.unwrap();
         let listener = confined.listeners.swap_remove(at);
         assert_eq!(listener.local_addr().unwrap().port(), port);
         let served = tokio::task::spawn_blocking(move || {
@@ -160,7 +161,11 @@ fn session(arguments: &[&str]) -> Session {
     .map(|(name, value)| (name.to_owned(), value))
     .into();
     let request = LaunchRequest {
-        argv: [vec![binary.to_str().unwrap().to_owned()], words(arguments)].concat().into_iter().map(Into::into).collect(),
+        argv: [vec![binary.to_str().unwrap().to_owned()], words(arguments)]
+            .concat()
+            .into_iter()
+            .map(Into::into)
+            .collect(),
         cwd: host.path("cwd").into(),
         env,
         group: ProcessGroup::OwnSession,
@@ -200,13 +205,18 @@ async fn the_real_one_thinks_and_calls_a_tool_over_the_two_ports() {
         session.request.argv.push(word.into());
     }
     let streams = Streams { stdin: Stdio::piped(), stdout: Stdio::piped(), stderr: Stdio::piped() };
-    let mut confined = launcher().start_confined(&session.request, &session.confinement, streams).await.unwrap();
+    let mut confined =
+        launcher().start_confined(&session.request, &session.confinement, streams).await.unwrap();
     let called = fake::serve(std::mem::take(&mut confined.listeners));
     confined.child.stdin.take().unwrap().write_all(b" say something\n").await.unwrap();
     let run = tokio::time::timeout(std::time::Duration::from_secs(60), finish(confined)).await.unwrap();
     assert_eq!(run.ended.how, Exit::Code(0), "{run:?}");
     let last = run.stdout.lines().last().unwrap();
     assert!(last.contains(r#""is_error":false"#) && last.contains(r#""result":"all done""#), "{run:?}");
-    assert_eq!(called.lock().unwrap().as_slice(), ["hello"], "the tool was called with the argument that was asked for");
+    assert_eq!(
+        called.lock().unwrap().as_slice(),
+        ["hello"],
+        "the tool was called with the argument that was asked for"
+    );
     assert!(session.host.path("state/config/projects").exists(), "its history is where it belongs");
 }

@@ -44,7 +44,8 @@ async fn no_new_name_for_a_secret_can_be_made() {
     assert!(outside(&["hard-link", &secret, &host.text("ws/hard")]).is_ok());
     let (ssh, away) = (host.text("home/.ssh"), host.text("home/away"));
     refused(&confined, &["rename", &ssh, &away], &["EROFS", "EBUSY"], Nobody).await;
-    refused(&confined, &["rename", &host.text("home"), &host.text("away")], &["EROFS", "EBUSY"], Nobody).await;
+    refused(&confined, &["rename", &host.text("home"), &host.text("away")], &["EROFS", "EBUSY"], Nobody)
+        .await;
     assert!(outside(&["rename", &host.text("home/dot"), &away]).is_ok());
 }
 
@@ -88,7 +89,8 @@ async fn a_forgotten_descriptor_of_a_directory_is_not_there_inside() {
     let host = Host::new();
     let directory = std::fs::File::open(host.path("home/.ssh")).unwrap();
     fcntl(&directory, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
-    let attempt = ["read-below-descriptor".to_owned(), directory.as_raw_fd().to_string(), "id_rsa".to_owned()];
+    let attempt =
+        ["read-below-descriptor".to_owned(), directory.as_raw_fd().to_string(), "id_rsa".to_owned()];
     refused(&command(&host), &attempt, &["ENOENT"], Anybody).await;
     assert_eq!(inside(&command(&host), &["descriptors"]).await, Cause::Ok("0 1 2 3".into()));
 }
@@ -112,8 +114,7 @@ async fn nothing_of_the_host_can_be_written_changed_or_made() {
         vec!["unlink", &host.text("ws/renamed")],
     ] {
         // `unlink` comes last: its control run removes what the control run of `rename` has left.
-        let attempt_inside =
-            if attempt[0] == "unlink" { vec!["unlink", &*file] } else { attempt.clone() };
+        let attempt_inside = if attempt[0] == "unlink" { vec!["unlink", &*file] } else { attempt.clone() };
         if attempt[0] == "unlink" {
             std::fs::write(&file, "again").unwrap();
         }
@@ -129,7 +130,9 @@ async fn the_scratch_is_where_writing_works() {
     let mut confined = command(&host);
     let directory = host.path("scratch");
     std::fs::create_dir(&directory).unwrap();
-    for scratch in [Scratch::Memory { bytes: 1 << 20 }, Scratch::Directory(directory.clone())] {
+    for scratch in
+        [Scratch::Memory { bytes: 1 << 20 }, Scratch::Directory { path: directory.clone(), bytes: 1 << 20 }]
+    {
         confined.scratch = scratch;
         assert!(inside(&confined, &["write", "/tmp/file"]).await.is_ok());
         assert!(inside(&confined, &["mkdir", "/tmp/a/b"]).await.is_ok());
@@ -181,7 +184,7 @@ async fn a_scratch_that_a_program_has_prepared_leads_nothing_astray() {
     std::os::unix::fs::symlink("/etc", scratch.join(name)).unwrap();
     std::os::unix::fs::symlink(&trap, scratch.join("home")).unwrap();
     let mut confined = command(&host);
-    confined.scratch = Scratch::Directory(scratch.clone());
+    confined.scratch = Scratch::Directory { path: scratch.clone(), bytes: 1 << 20 };
     confined.readable.push(top.path().to_owned());
     let below = text(&top.path().join("file"));
     assert_eq!(inside(&confined, &["read", &below]).await, Cause::Ok("public".into()));
@@ -220,11 +223,49 @@ async fn what_is_written_is_bounded() {
     refused(&confined, &["fill", "/tmp/big", "67108864"], &["ENOSPC"], Nobody).await;
     refused(&confined, &["fill", "/dev/shm/big", "134217728"], &["ENOSPC"], Nobody).await;
     std::fs::create_dir(host.path("scratch")).unwrap();
-    confined.scratch = Scratch::Directory(host.path("scratch"));
+    confined.scratch = Scratch::Directory { path: host.path("scratch"), bytes: 8 << 20 };
     let mut request = request(Policy::Command, &[PROBE, "fill", "/tmp/big", "67108864"]);
     request.limits.file_bytes = Some(4 << 20);
     let run = crate::probe::run(&request, &confined).await;
     let xfsz = nix::libc::SIGXFSZ;
     assert_eq!(run.ended.how, gatehouse_sandbox::launch::Exit::Signal(xfsz), "{run:?}");
     assert_eq!(std::fs::metadata(host.path("scratch/big")).unwrap().len(), 4 << 20);
+    std::fs::remove_file(host.path("scratch/big")).unwrap();
+    // Many files, hidden behind a directory that nobody may list.
+    let script = format!(
+        "mkdir /tmp/d; for i in 1 2 3; do {PROBE} fill /tmp/d/$i 4194304; done; chmod 0 /tmp/d; exec sleep 100"
+    );
+    let many =
+        crate::probe::run(&crate::probe::request(Policy::Command, &["/bin/sh", "-c", &script]), &confined)
+            .await;
+    assert_eq!(
+        (many.ended.how, many.ended.scratch_full),
+        (gatehouse_sandbox::launch::Exit::TornDown, true),
+        "{many:?}"
+    );
+    std::fs::set_permissions(host.path("scratch/d"), std::os::unix::fs::PermissionsExt::from_mode(0o700))
+        .unwrap();
+}
+
+#[tokio::test]
+async fn what_is_always_covered_is_covered_where_it_exists() {
+    #[derive(serde::Deserialize)]
+    struct Line {
+        path: String,
+    }
+    let file: std::collections::BTreeMap<String, Vec<Line>> =
+        toml::from_str(include_str!("../../policy/covered-linux.toml")).unwrap();
+    let host = Host::new();
+    let confined = command(&host);
+    let mut seen = 0;
+    for Line { path } in &file["covered"] {
+        let attempt = if std::path::Path::new(path).is_dir() { "list" } else { "read" };
+        let expected = match outside(&["stat", path]) {
+            Cause::Ok(_) => "EACCES",
+            _ => "ENOENT",
+        };
+        assert_eq!(inside(&confined, &[attempt, path]).await, Cause::Errno(expected.into()), "{path}");
+        seen += usize::from(expected == "EACCES");
+    }
+    assert!(seen > 0, "nothing of the list exists here, which proves nothing");
 }

@@ -30,8 +30,12 @@ async fn git(host: &Host, confinement: &Confinement, words: &[&str]) -> Run {
     let argv = [&[GIT, "-C", &repository][..], words].concat();
     let mut request = request(Policy::Git, &argv);
     request.env.extend(
-        [("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_SYSTEM", "/dev/null"), ("GIT_TERMINAL_PROMPT", "0")]
-            .map(|(name, value)| (name.to_owned(), value.into())),
+        [
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_CONFIG_SYSTEM", "/dev/null"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.into())),
     );
     run(&request, confinement).await
 }
@@ -72,7 +76,8 @@ async fn a_hostile_repository_gets_no_further_than_git() {
     let host = repository();
     let (secret, out) = (host.text("home/.ssh/id_rsa"), host.text("ws/stolen"));
     let program = host.path("ws/evil");
-    std::fs::write(&program, format!("#!/bin/sh\ncat {secret} > {out}; cat {secret} >&2; echo ran >&2\n")).unwrap();
+    std::fs::write(&program, format!("#!/bin/sh\ncat {secret} > {out}; cat {secret} >&2; echo ran >&2\n"))
+        .unwrap();
     std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     git_outside(&host, &["config", "core.fsmonitor", program.to_str().unwrap()]);
     let run = git(&host, &command(&host), &["status"]).await;

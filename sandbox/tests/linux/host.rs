@@ -41,7 +41,8 @@ impl Host {
         let reached = Arc::new(AtomicUsize::new(0));
         let abstract_name = format!("gatehouse-probe-{}", top.path().file_name().unwrap().display());
         let tcp = serve(&at("sockets"), &abstract_name, &reached);
-        let victim = Command::new("/bin/sleep").arg("1000").env("VICTIM_TOKEN", SECRET).stdin(Stdio::null()).spawn();
+        let victim =
+            Command::new("/bin/sleep").arg("1000").env("VICTIM_TOKEN", SECRET).stdin(Stdio::null()).spawn();
         Self { tcp, abstract_name, reached, victim: victim.unwrap(), top }
     }
 

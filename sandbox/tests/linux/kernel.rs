@@ -34,7 +34,8 @@ fn attempts(list: &str) -> Vec<(Attempt, Vec<String>)> {
     }
     let mut all: BTreeMap<String, Vec<Attempt>> =
         toml::from_str(include_str!("../data/seccomp-attempts.toml")).unwrap();
-    let numbers: BTreeMap<String, Numbers> = toml::from_str(include_str!("../../policy/syscalls.toml")).unwrap();
+    let numbers: BTreeMap<String, Numbers> =
+        toml::from_str(include_str!("../../policy/syscalls.toml")).unwrap();
     let native = |call: &str| {
         let known = &numbers[call];
         if cfg!(target_arch = "x86_64") { known.x86_64 } else { known.aarch64 }
@@ -45,7 +46,8 @@ fn attempts(list: &str) -> Vec<(Attempt, Vec<String>)> {
             let number = native(&attempt.call);
             assert!(number.is_some() || attempt.x86, "{}", attempt.call);
             let words = std::iter::once(number?).chain(attempt.args.iter().copied());
-            let words = std::iter::once("call".to_owned()).chain(words.map(|word| word.to_string())).collect();
+            let words =
+                std::iter::once("call".to_owned()).chain(words.map(|word| word.to_string())).collect();
             Some((attempt, words))
         })
         .collect()
@@ -124,7 +126,13 @@ async fn no_namespace_is_left_or_entered_through_proc() {
     let host = Host::new();
     let confined = command(&host);
     let victim = host.victim();
-    refused(&confined, &["stat", &format!("/proc/{victim}/ns/mnt")], &["ENOENT"], crate::probe::Control::Anybody).await;
+    refused(
+        &confined,
+        &["stat", &format!("/proc/{victim}/ns/mnt")],
+        &["ENOENT"],
+        crate::probe::Control::Anybody,
+    )
+    .await;
     // Of the first process's namespaces not even the names are shown.
     refused(&confined, &["stat", "/proc/1/ns/mnt"], &["EACCES"], crate::probe::Control::Nobody).await;
 }

@@ -12,7 +12,7 @@ use crate::host::Host;
 use crate::probe::{PROBE, command, finish, request, run, start};
 
 /// Processes of this machine that hold `mark` as an argument.
-fn alive(mark: &str) -> usize {
+pub fn alive(mark: &str) -> usize {
     let holds = |pid: &str| {
         let Ok(text) = std::fs::read(format!("/proc/{pid}/cmdline")) else { return false };
         text.split(|&byte| byte == 0).any(|word| word == mark.as_bytes())
@@ -22,7 +22,7 @@ fn alive(mark: &str) -> usize {
     names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).filter(|pid| holds(pid)).count()
 }
 
-fn mark(host: &Host) -> String {
+pub fn mark(host: &Host) -> String {
     host.text("").rsplit('/').nth(1).unwrap().to_owned()
 }
 
@@ -38,7 +38,7 @@ async fn running(words: &[&str], host: &Host) -> Confined {
 }
 
 /// Waits for it to become true; a state of the whole machine cannot be waited for in another way.
-async fn eventually(mut what: impl FnMut() -> bool) {
+pub async fn eventually(mut what: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !what() {
         assert!(Instant::now() < deadline, "not in ten seconds");
@@ -50,13 +50,15 @@ async fn eventually(mut what: impl FnMut() -> bool) {
 async fn the_end_of_the_program_is_told_exactly_and_the_keeper_ends_alike() {
     let host = Host::new();
     for code in [0, 1, 7, 125, 126, 127, 255] {
-        let confined = start(&request(Policy::Command, &[PROBE, "exit", &code.to_string()]), &command(&host)).await;
+        let confined =
+            start(&request(Policy::Command, &[PROBE, "exit", &code.to_string()]), &command(&host)).await;
         let mut confined = confined.unwrap();
         assert_eq!(confined.hold.ended().await.unwrap().how, Exit::Code(code));
         assert_eq!(confined.child.wait().await.unwrap().code(), Some(code));
     }
     for signal in [1, 2, 6, 9, 11, 15, 31, 34, 64] {
-        let confined = start(&request(Policy::Command, &[PROBE, "die-by", &signal.to_string()]), &command(&host)).await;
+        let confined =
+            start(&request(Policy::Command, &[PROBE, "die-by", &signal.to_string()]), &command(&host)).await;
         let mut confined = confined.unwrap();
         assert_eq!(confined.hold.ended().await.unwrap().how, Exit::Signal(signal));
         assert_eq!(confined.child.wait().await.unwrap().signal(), Some(signal));
@@ -76,7 +78,9 @@ async fn what_was_used_up_is_told() {
 async fn children_that_detached_themselves_end_with_the_program() {
     let host = Host::new();
     let mark = mark(&host);
-    let script = format!("{PROBE} strays 30 {mark}; for i in $(seq 30); do setsid {PROBE} ignore-term {mark} & done; true");
+    let script = format!(
+        "{PROBE} strays 30 {mark}; for i in $(seq 30); do setsid {PROBE} ignore-term {mark} & done; true"
+    );
     let run = run(&request(Policy::Command, &["/bin/sh", "-c", &script]), &command(&host)).await;
     assert_eq!(run.ended.how, Exit::Code(0), "{run:?}");
     // Not eventually: the end is told only when they are gone.
@@ -198,7 +202,8 @@ async fn the_program_leads_a_session_or_shares_the_launchers() {
 async fn the_standard_streams_end_with_the_program_and_not_with_the_keeper() {
     let host = Host::new();
     let script = "echo out; exec 1>&- 2>&-; exec sleep 1000";
-    let confined = start(&request(Policy::Command, &["/bin/sh", "-c", script]), &command(&host)).await.unwrap();
+    let confined =
+        start(&request(Policy::Command, &["/bin/sh", "-c", script]), &command(&host)).await.unwrap();
     let Confined { mut child, hold, .. } = confined;
     let mut text = String::new();
     let mut stdout = child.stdout.take().unwrap();

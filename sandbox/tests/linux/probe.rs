@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use gatehouse_sandbox::launch::{
-    Confined, Confinement, Ended, Exit, LaunchError, LaunchRequest, Launcher, Limits, Policy, ProcessGroup, Scratch,
-    Streams,
+    Confined, Confinement, Ended, Exit, LaunchError, LaunchRequest, Launcher, Limits, Policy, ProcessGroup,
+    Scratch, Streams,
 };
 use tokio::io::AsyncReadExt;
 
@@ -118,7 +118,8 @@ pub async fn inside<T: AsRef<str>>(confinement: &Confinement, attempt: &[T]) -> 
 
 /// The same attempt outside.
 pub fn outside<T: AsRef<str>>(attempt: &[T]) -> Cause {
-    let output = Command::new(PROBE).args(attempt.iter().map(AsRef::as_ref)).stdin(Stdio::null()).output().unwrap();
+    let output =
+        Command::new(PROBE).args(attempt.iter().map(AsRef::as_ref)).stdin(Stdio::null()).output().unwrap();
     let how = match std::os::unix::process::ExitStatusExt::signal(&output.status) {
         Some(signal) => Exit::Signal(signal),
         None => Exit::Code(output.status.code().unwrap_or(-1)),
@@ -138,7 +139,12 @@ pub enum Control {
 }
 
 /// One attempt: refused inside with one of these errors, successful outside.
-pub async fn refused<T: AsRef<str>>(confinement: &Confinement, attempt: &[T], errors: &[&str], control: Control) {
+pub async fn refused<T: AsRef<str>>(
+    confinement: &Confinement,
+    attempt: &[T],
+    errors: &[&str],
+    control: Control,
+) {
     let attempt = words(attempt);
     let cause = inside(confinement, &attempt).await;
     let Cause::Errno(name) = &cause else { panic!("{attempt:?}: {cause:?}, expected one of {errors:?}") };

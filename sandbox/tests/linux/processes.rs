@@ -48,14 +48,18 @@ async fn the_first_process_inside_is_neither_signalled_nor_read() {
 async fn there_is_no_privilege_and_no_way_to_one() {
     let host = Host::new();
     let Cause::Ok(status) = inside(&command(&host), &["read", "/proc/self/status"]).await else { panic!() };
-    let field = |name: &str| status.split_whitespace().skip_while(|word| *word != name).nth(1).unwrap().to_owned();
+    let field =
+        |name: &str| status.split_whitespace().skip_while(|word| *word != name).nth(1).unwrap().to_owned();
     for set in ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"] {
         assert_eq!(field(set), "0000000000000000", "{set}");
     }
     assert_eq!((field("NoNewPrivs:"), field("Seccomp:")), ("1".into(), "2".into()));
     if is_root() {
         // A set-user-id file of root's, run by root, gives nothing either; and one of an ordinary user's cannot be made.
-        let request = request(Policy::Command, &["/bin/sh", "-c", "cp /bin/cat /tmp/c; chmod 4755 /tmp/c; /tmp/c /proc/self/status"]);
+        let request = request(
+            Policy::Command,
+            &["/bin/sh", "-c", "cp /bin/cat /tmp/c; chmod 4755 /tmp/c; /tmp/c /proc/self/status"],
+        );
         let run = run(&request, &command(&host)).await;
         assert!(run.stdout.contains("CapEff:\t0000000000000000"), "{run:?}");
     }
@@ -74,7 +78,8 @@ async fn nothing_is_inherited_but_what_was_given() {
 async fn arguments_arrive_byte_for_byte() {
     use std::os::unix::ffi::OsStringExt;
     let host = Host::new();
-    let mut request = request(Policy::Command, &[PROBE, "arguments", "a b", "'\"$(x)`y`", "new\nline", "", "--", "*"]);
+    let mut request =
+        request(Policy::Command, &[PROBE, "arguments", "a b", "'\"$(x)`y`", "new\nline", "", "--", "*"]);
     request.argv.push(std::ffi::OsString::from_vec(vec![0xff, 0xfe]));
     let run = run(&request, &command(&host)).await;
     assert_eq!(run.stdout, "ok 612062/272224287829607960/6e65770a6c696e65//2d2d/2a/fffe\n");

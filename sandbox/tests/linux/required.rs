@@ -4,8 +4,10 @@ use std::path::Path;
 use std::process::Stdio;
 
 use gatehouse_sandbox::launch::{
-    Confinement, Layer, LaunchError, Launcher, Network, Policy, Remedy, Scratch, Stage, Streams,
+    Confinement, LaunchError, Launcher, Layer, Network, Policy, Remedy, Scratch, Stage, Streams,
 };
+
+use gatehouse_sandbox::probe::Report;
 
 use crate::host::Host;
 use crate::probe::{Cause, PROBE, command, inside, request, run, start};
@@ -62,7 +64,8 @@ async fn a_policy_gets_no_network_that_it_does_not_allow() {
 async fn a_place_that_is_not_there_fails_the_launch() {
     let host = Host::new();
     let gone = host.path("gone");
-    let scratch = Confinement { scratch: Scratch::Directory(gone.clone()), ..command(&host) };
+    let scratch =
+        Confinement { scratch: Scratch::Directory { path: gone.clone(), bytes: 1 }, ..command(&host) };
     assert_eq!(failure(Policy::Command, &scratch, &host).await, (Layer::Scratch, 2));
     let writable = Confinement { writable: vec![gone], ..command(&host) };
     assert_eq!(failure(Policy::Command, &writable, &host).await, (Layer::ReadOnlyView, 2));
@@ -77,7 +80,9 @@ async fn a_program_that_cannot_be_started_is_a_failed_exec_and_not_its_own_end()
     let host = Host::new();
     for (program, errno) in [("/nowhere/at/all", 2), ("/etc/passwd", 13), ("/etc", 13)] {
         match start(&request(Policy::Command, &[program]), &command(&host)).await {
-            Err(LaunchError::Step { stage, errno: found }) => assert_eq!((stage, found), (Stage::Exec, errno)),
+            Err(LaunchError::Step { stage, errno: found }) => {
+                assert_eq!((stage, found), (Stage::Exec, errno));
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -130,7 +135,47 @@ async fn a_second_mount_of_the_same_files_is_masked_as_well() {
     let read = |file: &str| request(Policy::Command, &[PROBE.to_owned(), "read".to_owned(), host.text(file)]);
     for (file, expected) in [("second/file", "ok public\n"), ("second/.ssh/id_rsa", "errno EACCES\n")] {
         let streams = Streams { stdin: Stdio::null(), stdout: Stdio::piped(), stderr: Stdio::piped() };
-        let confined = Launcher::at(&path).start_confined(&read(file), &command(&host), streams).await.unwrap();
+        let confined =
+            Launcher::at(&path).start_confined(&read(file), &command(&host), streams).await.unwrap();
         assert_eq!(crate::probe::finish(confined).await.stdout, expected);
     }
+}
+
+/// `--probe --json` of a launcher that is started by `before` (words of a command line).
+fn report(before: &[&str]) -> (bool, Report) {
+    let launcher = env!("CARGO_BIN_EXE_sandbox-launch");
+    let words: Vec<&str> = before.iter().copied().chain([launcher, "--probe", "--json"]).collect();
+    let output = std::process::Command::new(words[0]).args(&words[1..]).output().unwrap();
+    (output.status.success(), serde_json::from_slice(&output.stdout).unwrap())
+}
+
+#[test]
+fn the_probe_finds_everything_where_everything_is() {
+    let (success, report) = report(&["/usr/bin/env"]);
+    assert!(success && report.is_usable(), "{report}");
+    for policy in &report.policies {
+        assert!(policy.layers.contains(&Layer::Seccomp), "{report}");
+    }
+    assert!(report.to_string().contains("  userns           yes\n"), "{report}");
+}
+
+#[tokio::test]
+async fn the_probe_names_what_is_missing_and_what_to_do() {
+    // Parts of /proc are covered, as container engines do: nobody may mount another one then.
+    let covered = ["unshare", "-Urm", "sh", "-c", "mount -t tmpfs none /proc/fs && exec \"$@\"", "sh"];
+    let (success, report) = report(&covered);
+    assert!(!success && !report.is_usable());
+    let failure = report.policies[0].failure.as_ref().unwrap();
+    assert_eq!((failure.layer, failure.remedy), (Layer::Proc, Some(Remedy::CoveredProc)), "{report}");
+    assert!(
+        report.to_string().contains("  proc             NO\n  masks            not reached\n"),
+        "{report}"
+    );
+
+    let host = Host::new();
+    let argv = [env!("CARGO_BIN_EXE_sandbox-launch"), "--probe"];
+    let nested = run(&request(Policy::Command, &argv), &command(&host)).await;
+    assert_eq!(nested.ended.how, gatehouse_sandbox::launch::Exit::Code(1));
+    assert!(nested.stdout.contains("  userns           NO\n  mountns          not reached\n"), "{nested:?}");
+    assert!(nested.stdout.contains(&Remedy::NestedSandbox.to_string()), "{nested:?}");
 }

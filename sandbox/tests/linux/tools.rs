@@ -21,7 +21,10 @@ async fn shells_pipes_and_temporary_files() {
     let host = Host::new();
     assert_eq!(works(&host, "printf 'b\\na\\nb\\n' | sort | uniq | tr '\\n' ' '").await, "a b ");
     assert_eq!(works(&host, "f=$(mktemp); echo x > $f; cat $f; cd /tmp/home; pwd").await, "x\n/tmp/home\n");
-    assert_eq!(works(&host, "cat file; test -r /usr/bin/env; ls / >/dev/null; nproc >/dev/null").await, "public");
+    assert_eq!(
+        works(&host, "cat file; test -r /usr/bin/env; ls / >/dev/null; nproc >/dev/null").await,
+        "public"
+    );
     assert_eq!(works(&host, "mkfifo /tmp/f; (echo y > /tmp/f &) ; cat /tmp/f").await, "y\n");
 }
 

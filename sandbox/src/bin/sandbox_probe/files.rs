@@ -47,8 +47,9 @@ fn read(path: &Path) -> Outcome {
 }
 
 fn list(path: &Path) -> Outcome {
-    let mut names: Vec<String> =
-        fs::read_dir(path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect::<io::Result<_>>()?;
+    let mut names: Vec<String> = fs::read_dir(path)?
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+        .collect::<io::Result<_>>()?;
     names.sort();
     Ok(names.join(" "))
 }
@@ -89,7 +90,12 @@ fn read_below(directory: i32, name: &Path) -> Outcome {
 }
 
 fn fill(path: &Path, most: i64) -> Outcome {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(OFlag::O_CLOEXEC.bits()).open(path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .custom_flags(OFlag::O_CLOEXEC.bits())
+        .open(path)?;
     let block = vec![1_u8; 1 << 20];
     let mut written = 0;
     while written < most {

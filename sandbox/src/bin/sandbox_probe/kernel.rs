@@ -1,6 +1,5 @@
 //! Attempts on the kernel: system calls by number, foreign gates, terminals.
 
-
 use std::os::unix::fs::OpenOptionsExt;
 
 use nix::libc;
@@ -14,7 +13,9 @@ pub fn attempt(arguments: &Arguments<'_>) -> Option<Outcome> {
         "x32" => x32(),
         "old-gate" => old_gate(),
         "terminal" => terminal(),
-        "environment" => Ok(std::env::vars().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")),
+        "environment" => {
+            Ok(std::env::vars().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" "))
+        }
         "arguments" => Ok(echo(arguments)),
         "shared-memory" => shared_memory(arguments.small(0)),
         _ => return None,
@@ -56,20 +57,21 @@ fn terminal() -> Outcome {
     let mut master = std::fs::OpenOptions::new().read(true).write(true).open("/dev/ptmx")?;
     let fd = i64::from(master.as_raw_fd());
     let mut number = [0; 4];
-    raw::call_with(libc::SYS_ioctl, &[fd, i64::try_from(libc::TIOCSPTLCK).unwrap_or(0)], &mut number.clone(), &[])?;
+    raw::call_with(
+        libc::SYS_ioctl,
+        &[fd, i64::try_from(libc::TIOCSPTLCK).unwrap_or(0)],
+        &mut number.clone(),
+        &[],
+    )?;
     raw::call_with(libc::SYS_ioctl, &[fd, i64::try_from(libc::TIOCGPTN).unwrap_or(0)], &mut number, &[])?;
     let path = format!("/dev/pts/{}", u32::from_ne_bytes(number));
-    let mut slave = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_NOCTTY)
-        .open(path)?;
+    let mut slave =
+        std::fs::OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOCTTY).open(path)?;
     slave.write_all(b"hello\n")?;
     let mut text = [0; 5];
     master.read_exact(&mut text)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
-
 
 fn echo(arguments: &Arguments<'_>) -> String {
     use std::os::unix::ffi::OsStrExt;

@@ -18,12 +18,13 @@ pub struct Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     pub fn of(words: &'a [OsString]) -> Self {
-        let (name, rest) = words.split_first().map_or(("", words), |(name, rest)| (name.to_str().unwrap_or(""), rest));
+        let (name, rest) =
+            words.split_first().map_or(("", words), |(name, rest)| (name.to_str().unwrap_or(""), rest));
         Self { name, rest }
     }
 
     pub fn text(&self, at: usize) -> &'a OsStr {
-        self.rest.get(at).map_or(OsStr::new(""), OsString::as_os_str)
+        self.rest.get(at).map_or_else(|| OsStr::new(""), OsString::as_os_str)
     }
 
     pub fn path(&self, at: usize) -> &'a Path {

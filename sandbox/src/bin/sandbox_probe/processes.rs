@@ -4,6 +4,9 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use gatehouse_sandbox::confine::{SelfPolicy, confine_self};
+use gatehouse_sandbox::launch::{
+    Confinement, LaunchRequest, Launcher, Limits, Policy, ProcessGroup, Streams,
+};
 use nix::libc;
 use nix::sys::signal::{SigHandler, Signal};
 use nix::unistd::Pid;
@@ -32,6 +35,7 @@ pub fn attempt(arguments: &Arguments<'_>) -> Option<Outcome> {
         "pair-of-processes" => Ok(format!("{} {}", std::process::id(), nix::unistd::getppid())),
         "confined" => confined(arguments),
         "launch" => launch(),
+        "launch-and-confine" => launch_and_confine(arguments),
         _ => return None,
     })
 }
@@ -123,22 +127,57 @@ fn hold_stdout() -> Outcome {
     Ok(String::new())
 }
 
-/// Starts a confined program, or says why that cannot be.
-fn launch() -> Outcome {
-    use gatehouse_sandbox::launch::{Confinement, LaunchRequest, Launcher, Limits, Policy, ProcessGroup, Streams};
-    let request = LaunchRequest {
-        argv: vec!["/bin/true".into()],
+fn launch_request(argv: Vec<std::ffi::OsString>) -> LaunchRequest {
+    LaunchRequest {
+        argv,
         cwd: "/".into(),
         env: std::collections::BTreeMap::new(),
         group: ProcessGroup::OwnSession,
         limits: Limits::default(),
         policy: Policy::Command,
-    };
+    }
+}
+
+fn nowhere() -> Streams {
     let nowhere = std::process::Stdio::null;
-    let streams = Streams { stdin: nowhere(), stdout: nowhere(), stderr: nowhere() };
+    Streams { stdin: nowhere(), stdout: nowhere(), stderr: nowhere() }
+}
+
+/// Starts a program that will not end by itself, confines itself, and then ends it by what it still has: by the `hold`
+/// alone, by a `signal` through it, by `leaving`, or by being `killed`.
+fn launch_and_confine(arguments: &Arguments<'_>) -> Outcome {
+    let policy = SelfPolicy { reachable: vec![arguments.path(0).to_owned()] };
+    let program = ["say-and-wait".into(), arguments.text(1).to_owned()];
+    let argv = std::iter::once(std::env::current_exe()?.into_os_string()).chain(program).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let launcher = Launcher::beside_own_executable()?;
-    let done = runtime.block_on(launcher.start_confined(&request, &Confinement::default(), streams));
+    let confinement = Confinement { readable: vec![std::env::current_exe()?], ..Confinement::default() };
+    runtime.block_on(async {
+        let started = launcher.start_confined(&launch_request(argv), &confinement, nowhere()).await;
+        let mut confined = started.map_err(io::Error::other)?;
+        confine_self(&policy).map_err(io::Error::other)?;
+        match arguments.text(2).to_str() {
+            Some("hold") => confined.hold.kill().await?,
+            Some("signal") => confined.hold.signal(Signal::SIGTERM)?,
+            Some("leaving") => return Ok(String::new()),
+            // Nothing of ours runs after this, so that only the kernel can end the program.
+            _ => drop(raw::call(libc::SYS_kill, [std::process::id().into(), 9, 0, 0, 0, 0])),
+        }
+        let ended = confined.hold.ended().await?;
+        confined.child.wait().await?;
+        Ok(format!("{:?}", ended.how))
+    })
+}
+
+/// Starts a confined program, or says why that cannot be.
+fn launch() -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let launcher = Launcher::beside_own_executable()?;
+    let done = runtime.block_on(launcher.start_confined(
+        &launch_request(vec!["/bin/true".into()]),
+        &Confinement::default(),
+        nowhere(),
+    ));
     Ok(done.map_or_else(|error| error.to_string().replace('\n', " "), |_| "started".to_owned()))
 }
 

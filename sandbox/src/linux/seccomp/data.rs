@@ -142,7 +142,8 @@ impl Line {
     pub fn ways(&self) -> Result<Vec<Vec<Test>>, Broken> {
         let mut ways = vec![Vec::new()];
         for condition in &self.when {
-            let more = condition.ways().ok_or_else(|| Broken::Condition(self.call.clone(), self.reason.clone()))?;
+            let more =
+                condition.ways().ok_or_else(|| Broken::Condition(self.call.clone(), self.reason.clone()))?;
             ways = ways
                 .iter()
                 .flat_map(|so_far: &Vec<Test>| more.iter().map(|way| [&**so_far, &**way].concat()))

@@ -29,7 +29,10 @@ pub fn serve(listeners: Vec<TcpListener>) -> Arc<Mutex<Vec<String>>> {
 
 type Answer = Option<(&'static str, String)>;
 
-fn each_connection(listener: TcpListener, answer: impl Fn(&str, &str, Value) -> Answer + Send + Sync + 'static) {
+fn each_connection(
+    listener: TcpListener,
+    answer: impl Fn(&str, &str, Value) -> Answer + Send + Sync + 'static,
+) {
     let answer = Arc::new(answer);
     std::thread::spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
