@@ -9,6 +9,7 @@ use std::process::Stdio;
 use gatehouse_sandbox::launch::{
     LaunchError, LaunchRequest, Launcher, Limits, Policy, ProcessGroup, Stage, Streams,
 };
+#[cfg(target_os = "linux")]
 use gatehouse_sandbox::process::{ProcessHandle, identity_of};
 use tokio::io::AsyncReadExt;
 
