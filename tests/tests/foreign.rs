@@ -117,7 +117,7 @@ async fn the_python_client_in_both_modes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_inspector_finds_the_schemas_portable_in_each_era() {
-    let Some((gateway, project, home)) = gateway().await else { return };
+    let Some((gateway, _project, home)) = gateway().await else { return };
     let (url, key) = address(&gateway);
     for era in ERAS {
         let inspect = |arguments: &[&str]| {
