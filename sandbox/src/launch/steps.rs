@@ -101,7 +101,7 @@ fn limit(limits: &Limits) -> Result<(), Failure> {
 /// What is blocked or ignored stays so across exec; the program starts with nothing of ours.
 fn reset_signals() -> nix::Result<()> {
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
-    raw::restore_sigpipe()
+    raw::default_signals()
 }
 
 /// Puts up the layers of the operating system's sandbox that `policy` asks for, and names those in force.
