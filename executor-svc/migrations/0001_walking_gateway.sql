@@ -12,6 +12,10 @@ CREATE INDEX session_by_age ON session (created_at DESC, id DESC);
 -- What a starting executor and the lease reaper look at: everything that is not at rest.
 CREATE INDEX session_live ON session (status) WHERE status NOT IN ('stopped', 'lease_expired');
 
+-- Expired sessions whose process is still being ended; a starting executor goes on with that.
+CREATE INDEX session_ending ON session (id)
+  WHERE status = 'lease_expired' AND json_extract(state, '$.ending') IS NOT NULL;
+
 -- The one idempotency primitive: a key means the same thing for ever.
 CREATE TABLE once (
   scope         TEXT NOT NULL,

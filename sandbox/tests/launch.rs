@@ -33,7 +33,11 @@ fn streams(stdout: Stdio) -> Streams {
 }
 
 async fn output(request: &LaunchRequest) -> (String, Option<i32>) {
-    let mut launched = launcher().start(request, streams(Stdio::piped())).await.unwrap();
+    output_by(&launcher(), request).await
+}
+
+async fn output_by(launcher: &Launcher, request: &LaunchRequest) -> (String, Option<i32>) {
+    let mut launched = launcher.start(request, streams(Stdio::piped())).await.unwrap();
     assert_eq!(launched.enforced_by, Vec::<String>::new());
     let mut text = String::new();
     launched.child.stdout.take().unwrap().read_to_string(&mut text).await.unwrap();
@@ -68,7 +72,16 @@ async fn the_program_finds_what_the_request_says_and_nothing_else() {
 
 #[tokio::test]
 async fn the_program_leads_a_session_and_has_no_signal_of_ours_blocked_or_ignored() {
-    let (text, _) = output(&shell("cat /proc/$$/stat; grep -E 'Sig(Blk|Ign)' /proc/self/status")).await;
+    // A launcher that was itself started with signals ignored, as under nohup.
+    let top = tempfile::tempdir().unwrap();
+    let wrapper = top.path().join("wrapper");
+    let script =
+        format!("#!/bin/sh\ntrap '' HUP TERM USR1\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_sandbox-launch"));
+    std::fs::write(&wrapper, script).unwrap();
+    std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).unwrap();
+
+    let request = shell("cat /proc/$$/stat; grep -E 'Sig(Blk|Ign)' /proc/self/status");
+    let (text, _) = output_by(&Launcher::at(&wrapper), &request).await;
     let stat: Vec<&str> = text.lines().next().unwrap().split(' ').collect();
     assert_eq!((stat[0], stat[0]), (stat[4], stat[5]), "group and session are its own pid");
     // The first 31: above them are the C library's own, which its posix_spawn leaves ignored.

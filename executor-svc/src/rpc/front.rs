@@ -216,6 +216,9 @@ impl FrontService {
         let lease = checks::lease_id(ask.lease_id)?;
         let key = checks::key("idempotency_key", ask.idempotency_key)?;
         let prompt = checks::prompt(ask.prompt)?;
+        // The process of the run before may still be on its way out; that is over soon, and no reason to refuse.
+        let limit = STOP_WAIT.min(self.engine.settings().limits.max_wait);
+        self.engine.wait_until(&id, limit, |session| session.ending.is_none()).await.map_err(spoken)?;
         let root = self.root_standing(&id).await?;
         let once = Once {
             scope: format!("continue {id}"),
@@ -267,7 +270,7 @@ fn standing(state: &str) -> TurnStanding {
     }
 }
 
-/// The longest that a stop waits for the process to be gone.
+/// The longest that a stop, or what comes after a run, waits for the process to be gone.
 const STOP_WAIT: Duration = Duration::from_secs(10);
 
 #[tonic::async_trait]

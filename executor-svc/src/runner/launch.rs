@@ -24,7 +24,8 @@ enum LaunchError {
     NoClaude,
     #[error("the runner program is missing beside the executor")]
     NoShim,
-    #[error("{step}: {source}")]
+    // The source may name a path of the state directory, which has no place in a log.
+    #[error("{step}: {}", source.kind())]
     Io { step: &'static str, source: std::io::Error },
     #[error("no randomness: {0}")]
     Random(#[from] getrandom::Error),

@@ -143,7 +143,8 @@ fn written<T: Serialize>(
     let fits = fitting(&json, walked, room, &cursor_at);
     let cut = if fits < json.len() {
         let last = fits.checked_sub(1).and_then(|last| walked.items.get(last));
-        Some(("receipt_size", last.map(|(position, _)| position.clone()).unwrap_or_default()))
+        let before = || question.cursor.as_ref().map(|cursor| cursor.position.clone()).unwrap_or_default();
+        Some(("receipt_size", last.map_or_else(before, |(position, _)| position.clone())))
     } else {
         walked.cut.clone().map(|(cut, position)| (name_of(cut), position))
     };

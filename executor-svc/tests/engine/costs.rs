@@ -118,4 +118,8 @@ async fn what_every_call_asks_goes_by_an_index() {
     }
     let counted = plans(&ledger, |connection| assert_eq!(sessions::count_live(connection).unwrap(), 1));
     assert!(counted[0].1.iter().all(|step| step.contains("session_live")), "{counted:?}");
+    let ending = plans(&ledger, |connection| {
+        assert!(sessions::expired_with_a_process(connection).unwrap().is_empty());
+    });
+    assert!(ending[0].1.iter().all(|step| step.contains("session_ending")), "{ending:?}");
 }

@@ -116,3 +116,23 @@ async fn a_shutdown_sees_out_also_runners_that_were_ending_already() {
     assert!(house.asked.try_recv().is_ok());
     house.close().await;
 }
+
+#[tokio::test]
+async fn a_session_goes_on_although_the_process_of_the_run_before_is_still_on_its_way_out() {
+    let ground = ground(NEVER_ASKS, 60);
+    let mut house = ground.open();
+    // The order to end is not carried out before the call is there.
+    let started = house.start("start-key-0123456789").await;
+    let run = house.session(&started).await.state.run().unwrap().clone();
+    let command = Command::Interrupt { run_id: run.id, epoch: run.epoch, why: "a test".into() };
+    house.engine.submit(&session_id(&started), None, move |_, _| Ok(command)).await.unwrap();
+    let (mut front, ask) = (house.front(), continue_request(&started, "c"));
+    let mut asked = tokio::spawn(async move { front.r#continue(ask).await });
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut asked).await;
+    assert!(early.is_err(), "it waits for the process: {early:?}");
+    serve(&mut house);
+    let answer = asked.await.unwrap().unwrap().into_inner();
+    assert_eq!(shown(&answer), SessionStatus::Starting);
+    house.operator().shutdown(ShutdownRequest { stop_runners: true }).await.unwrap();
+    house.close().await;
+}

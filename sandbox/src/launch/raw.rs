@@ -39,11 +39,15 @@ pub(super) fn take_inherited(number: RawFd) -> nix::Result<File> {
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(number) }))
 }
 
-/// Gives SIGPIPE its default again: Rust's start-up code ignores it, and what is ignored stays so across exec.
-pub(super) fn restore_sigpipe() -> nix::Result<()> {
+/// Gives every signal its default again. What is ignored stays so across exec: SIGPIPE by Rust's start-up code, SIGHUP
+/// where we were started by nohup, and whatever else our parent had ignored.
+pub(super) fn default_signals() -> nix::Result<()> {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
-    // SAFETY: the default action is no function of ours, so nothing can run at a bad moment.
-    unsafe { nix::sys::signal::sigaction(Signal::SIGPIPE, &default) }.map(drop)
+    let settable = |signal: &Signal| !matches!(signal, Signal::SIGKILL | Signal::SIGSTOP);
+    Signal::iterator().filter(settable).try_for_each(|signal| {
+        // SAFETY: the default action is no function of ours, so nothing can run at a bad moment.
+        unsafe { nix::sys::signal::sigaction(signal, &default) }.map(drop)
+    })
 }
 
 /// Marks every descriptor from 3 on to be closed on exec.

@@ -144,7 +144,7 @@ fn limit(limits: &Limits) -> Result<(), Failure> {
 /// What is blocked or ignored stays so across exec; the program starts with nothing of ours.
 fn reset_signals() -> nix::Result<()> {
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
-    raw::restore_sigpipe()
+    raw::default_signals()
 }
 
 /// Arguments and environment in the form exec takes, prepared before anything is changed.

@@ -183,7 +183,12 @@ pub(crate) fn walk<V: Visitor>(
         }
         worker::work(&tree, visitor, &queue, &stop);
     });
-    queue.finish()
+    let mut walked = queue.finish();
+    if let Some((_, position)) = &mut walked.cut {
+        // A walk that was cut before it came as far as an earlier one still goes on behind that.
+        *position = std::mem::take(position).max(bounds.after.clone());
+    }
+    walked
 }
 
 /// Two for each core, within reason: while one waits for the disk, another has work.
