@@ -142,7 +142,7 @@ fn limit(limits: &Limits) -> Result<(), Failure> {
 }
 
 /// What is blocked or ignored stays so across exec; the program starts with nothing of ours.
-fn reset_signals() -> nix::Result<()> {
+pub(crate) fn reset_signals() -> nix::Result<()> {
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
     raw::default_signals()
 }

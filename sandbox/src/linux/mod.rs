@@ -49,8 +49,9 @@ use std::io;
 pub(crate) use self_confinement::confine_self;
 
 use nix::errno::Errno;
+use nix::sys::signal::{SigSet, Signal};
 
-use crate::launch::steps::{Job, die_with_parent, tell};
+use crate::launch::steps::{Job, die_with_parent, reset_signals, tell};
 use crate::launch::{Layer, LayerFailure, Policy, Scratch};
 
 /// What a step gives: itself, or the layer that could not be had.
@@ -107,6 +108,12 @@ fn begin(job: &Job) -> Step<Begun> {
     // A program that ends by a signal lets its keeper end by it too: no memory of either goes to a file.
     nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0)
         .map_err(failed(Layer::Rlimits, "setrlimit RLIMIT_CORE"))?;
+    // Also for us: a parent that ignores SIGCHLD, or blocks it, would keep us from seeing anything end.
+    reset_signals().map_err(failed(Layer::Pidns, "sigaction"))?;
+    // Whoever launched may be gone when we have something to say. The program starts with nothing blocked.
+    let mut pipe = SigSet::empty();
+    pipe.add(Signal::SIGPIPE);
+    pipe.thread_block().map_err(failed(Layer::Pidns, "sigprocmask"))?;
     let filter = seccomp::Filter::of(job.request.policy, &job.confinement.network)?;
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null");
     let null = null.map_err(failed(Layer::Dev, "open /dev/null"))?;

@@ -1,9 +1,10 @@
 //! Probes 52 to 55 and what else there is to the life and the end of a program.
 
 use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use gatehouse_sandbox::launch::{Confined, Exit, Policy, ProcessGroup, TimeLimit};
+use gatehouse_sandbox::launch::{Confined, Exit, Launcher, Policy, ProcessGroup, Streams, TimeLimit};
 use gatehouse_sandbox::process::Signal;
 use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -211,6 +212,21 @@ async fn the_standard_streams_end_with_the_program_and_not_with_the_keeper() {
     assert_eq!(text, "out\n");
     drop(hold);
     assert_eq!(child.wait().await.unwrap().signal(), Some(9));
+}
+
+#[tokio::test]
+async fn signals_that_the_launching_side_ignores_change_nothing() {
+    let host = Host::new();
+    let path = host.path("launch");
+    let launch = env!("CARGO_BIN_EXE_sandbox-launch");
+    std::fs::write(&path, format!("#!/bin/sh\ntrap '' CHLD HUP TERM USR1\nexec {launch} \"$@\"\n")).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for (words, how) in [(["die-by", "15"], Exit::Signal(15)), (["exit", "3"], Exit::Code(3))] {
+        let streams = Streams { stdin: Stdio::null(), stdout: Stdio::piped(), stderr: Stdio::piped() };
+        let request = request(Policy::Command, &[&[PROBE][..], &words].concat());
+        let confined = Launcher::at(&path).start_confined(&request, &command(&host), streams).await.unwrap();
+        assert_eq!(finish(confined).await.ended.how, how);
+    }
 }
 
 #[tokio::test]
