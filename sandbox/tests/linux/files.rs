@@ -139,6 +139,8 @@ async fn the_scratch_is_where_writing_works() {
         assert!(inside(&confined, &["write", "/tmp/home/file"]).await.is_ok());
         assert!(inside(&confined, &["write", "/dev/shm/file"]).await.is_ok());
     }
+    // It is a mount: not to be moved away or replaced by a link.
+    refused(&confined, &["rename", "/tmp", "/var/tmp/away"], &["EBUSY", "EROFS", "EXDEV"], Nobody).await;
     // A directory is kept; memory is not.
     assert_eq!(std::fs::read_to_string(directory.join("file")).unwrap(), "written");
     confined.scratch = Scratch::None;

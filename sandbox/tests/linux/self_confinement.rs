@@ -86,6 +86,13 @@ fn listeners_that_were_there_before_go_on() {
 }
 
 #[test]
+fn an_asynchronous_runtime_works_afterwards() {
+    let host = Host::new();
+    let cause = confined(&host, &["runtime", &host.text("sockets/stream")]);
+    assert!(cause.is_ok(), "{cause:?}");
+}
+
+#[test]
 fn a_process_with_threads_is_told_what_to_do() {
     let error = gatehouse_sandbox::confine::confine_self(&Default::default());
     match error {

@@ -78,3 +78,29 @@ async fn a_compiler() {
     let script = "printf '#include <stdio.h>\\nint main(){puts(\"built\");}' > /tmp/a.c; cc -o /tmp/a /tmp/a.c; /tmp/a";
     assert_eq!(works(&host, script).await, "built\n");
 }
+
+#[tokio::test]
+async fn cargo_tests_a_read_only_checkout() {
+    let host = Host::new();
+    let sysroot = std::process::Command::new("rustc").args(["--print", "sysroot"]).output();
+    let sysroot =
+        sysroot.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    let bin = std::path::Path::new(&sysroot).join("bin");
+    if sysroot.is_empty() || !can_run("cargo", &bin.join("cargo")) {
+        return;
+    }
+    std::fs::create_dir(host.path("ws/src")).unwrap();
+    let manifest = "[package]\nname = \"t\"\nversion = \"0.0.0\"\nedition = \"2021\"\n";
+    std::fs::write(host.path("ws/Cargo.toml"), manifest).unwrap();
+    std::fs::write(
+        host.path("ws/Cargo.lock"),
+        "version = 3\n[[package]]\nname = \"t\"\nversion = \"0.0.0\"\n",
+    )
+    .unwrap();
+    std::fs::write(host.path("ws/src/lib.rs"), "#[test]\nfn it_works() { println!(\"ran\"); }\n").unwrap();
+    let script = format!(
+        "export PATH={}:$PATH CARGO_HOME=/tmp/cargo CARGO_TARGET_DIR=/tmp/target; cargo test -q --offline -- --nocapture",
+        bin.display()
+    );
+    assert!(works(&host, &script).await.contains("ran"));
+}

@@ -40,6 +40,7 @@ pub fn attempt(arguments: &Arguments<'_>) -> Option<Outcome> {
         "pair-connect" => pair(arguments, arguments.path(1), How::Connect),
         "pair-ping" => pair_ping(),
         "accept-on" => accept_on(arguments.small(0)),
+        "runtime" => runtime(path),
         _ => return None,
     })
 }
@@ -168,6 +169,19 @@ fn pair_ping() -> Outcome {
     let mut text = [0; 4];
     other.read_exact(&mut text)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// What our own processes do all day: threads, timers, signals, a connection to the one socket.
+fn runtime(socket: &Path) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let _signals = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        let connected = tokio::spawn(tokio::net::UnixStream::connect(socket.to_owned()));
+        connected.await.map_err(io::Error::other)??;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::task::spawn_blocking(std::thread::available_parallelism).await.map_err(io::Error::other)??;
+        Ok(String::new())
+    })
 }
 
 /// Accepts on a listener that was inherited under this number.
