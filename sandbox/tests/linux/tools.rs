@@ -92,12 +92,14 @@ async fn cargo_tests_a_read_only_checkout() {
     std::fs::create_dir(host.path("ws/src")).unwrap();
     let manifest = "[package]\nname = \"t\"\nversion = \"0.0.0\"\nedition = \"2021\"\n";
     std::fs::write(host.path("ws/Cargo.toml"), manifest).unwrap();
-    std::fs::write(
-        host.path("ws/Cargo.lock"),
-        "version = 3\n[[package]]\nname = \"t\"\nversion = \"0.0.0\"\n",
-    )
-    .unwrap();
     std::fs::write(host.path("ws/src/lib.rs"), "#[test]\nfn it_works() { println!(\"ran\"); }\n").unwrap();
+    // A checkout comes with its lock file.
+    let locked = std::process::Command::new(bin.join("cargo"))
+        .args(["generate-lockfile", "--offline"])
+        .current_dir(host.path("ws"))
+        .env("CARGO_HOME", host.path("state"))
+        .status();
+    assert!(locked.unwrap().success());
     let script = format!(
         "export PATH={}:$PATH CARGO_HOME=/tmp/cargo CARGO_TARGET_DIR=/tmp/target; cargo test -q --offline -- --nocapture",
         bin.display()
