@@ -27,7 +27,12 @@ pub(super) fn apply(confinement: &Confinement, needed: &[PathBuf]) -> Step {
         fs::read("/proc/self/mountinfo").map_err(failed(Layer::Masks, "read /proc/self/mountinfo"))?;
     let mounts = mountinfo::parse(&table);
     let mut found = BTreeSet::new();
-    for path in COVERED.iter().map(Path::new).chain(confinement.hidden.iter().map(PathBuf::as_path)) {
+    for path in COVERED.iter().map(Path::new) {
+        // The kernel's own file systems show nowhere else: each is of its own device.
+        let of_the_kernel = path.starts_with("/proc") || path.starts_with("/sys");
+        found.extend(ends_of(path, if of_the_kernel { &[] } else { &mounts })?);
+    }
+    for path in &confinement.hidden {
         found.extend(ends_of(path, &mounts)?);
     }
     let needed: Vec<PathBuf> = needed.iter().filter_map(|path| path.canonicalize().ok()).collect();

@@ -1,7 +1,7 @@
 //! `/proc/self/mountinfo`, for finding other places where the same file shows.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// One mount.
@@ -50,24 +50,30 @@ fn unescape(field: &[u8]) -> Vec<u8> {
 /// Where else what is at `path` (or part of it) shows. Some of these may be covered by a later mount.
 pub(super) fn other_places(mounts: &[Mount], path: &Path) -> Vec<PathBuf> {
     // Of mounts on one point the last is the one that shows.
-    let Some(own) = mounts
-        .iter()
-        .filter(|mount| path.starts_with(&mount.point))
-        .max_by_key(|mount| mount.point.components().count())
-    else {
+    let holds = |mount: &&Mount| below(path, &mount.point).is_some();
+    let Some(own) = mounts.iter().filter(holds).max_by_key(|mount| mount.point.as_os_str().len()) else {
         return Vec::new();
     };
-    let Ok(below) = path.strip_prefix(&own.point) else { return Vec::new() };
-    let inside = join(&own.root, below);
+    let Some(rest) = below(path, &own.point) else { return Vec::new() };
+    let inside = join(&own.root, rest);
     let others = mounts.iter().filter(|mount| mount.device == own.device && *mount != own);
     others
-        .filter_map(|mount| match (inside.strip_prefix(&mount.root), mount.root.strip_prefix(&inside)) {
-            (Ok(rest), _) => Some(join(&mount.point, rest)),
-            (_, Ok(_)) => Some(mount.point.clone()),
-            _ => None,
+        .filter_map(|mount| match (below(&inside, &mount.root), below(&mount.root, &inside)) {
+            (Some(rest), _) => Some(join(&mount.point, rest)),
+            (None, Some(_)) => Some(mount.point.clone()),
+            (None, None) => None,
         })
         .filter(|place| place != path)
         .collect()
+}
+
+/// What is left of a path below a directory; empty for the directory itself. On bytes, as the kernel writes no path that
+/// could be spelled in another way: this is done for each path and each mount of the machine.
+fn below<'a>(path: &'a Path, dir: &Path) -> Option<&'a Path> {
+    let (path, dir) = (path.as_os_str().as_bytes(), dir.as_os_str().as_bytes());
+    let rest = path.strip_prefix(dir.strip_suffix(b"/").unwrap_or(dir))?;
+    let rest = if rest.is_empty() { rest } else { rest.strip_prefix(b"/")? };
+    Some(Path::new(OsStr::from_bytes(rest)))
 }
 
 /// Joins without a slash at the end.
@@ -94,6 +100,17 @@ mod tests {
         assert!(other_places(&mounts, Path::new("/tmp/.ssh")).is_empty());
         let back = other_places(&mounts, Path::new("/mnt/home of\\ann/.ssh"));
         assert_eq!(back, [PathBuf::from("/home/ann/.ssh"), PathBuf::from("/keys")]);
+    }
+
+    #[test]
+    fn below_is_a_matter_of_whole_names() {
+        let rest = |path: &'static str, dir: &str| below(Path::new(path), Path::new(dir)).map(Path::to_owned);
+        assert_eq!(rest("/a/b/c", "/a"), Some("b/c".into()));
+        assert_eq!(rest("/a", "/a"), Some("".into()));
+        assert_eq!(rest("/a/b", "/"), Some("a/b".into()));
+        assert_eq!(rest("/", "/"), Some("".into()));
+        assert_eq!(rest("/ab", "/a"), None);
+        assert_eq!(rest("/a", "/a/b"), None);
     }
 
     #[test]
