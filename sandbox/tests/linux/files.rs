@@ -1,4 +1,4 @@
-//! Probes 1 to 21: files.
+//! Files: what is hidden, what is read-only, what is writable.
 
 use gatehouse_sandbox::launch::{LaunchError, Policy, Scratch, Stage};
 

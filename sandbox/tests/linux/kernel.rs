@@ -1,4 +1,4 @@
-//! Probes 36, 37, 42 to 46, 48: the kernel. Every line of every list is tried for real.
+//! The kernel. Every line of every list is tried for real.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Probes 52 to 55 and what else there is to the life and the end of a program.
+//! The life and the end of a program, and of all that it leaves behind.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;

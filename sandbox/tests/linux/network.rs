@@ -1,4 +1,4 @@
-//! Probes 22 to 35: sockets.
+//! Sockets of every kind.
 
 use gatehouse_sandbox::launch::Network;
 

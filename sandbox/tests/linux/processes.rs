@@ -1,4 +1,4 @@
-//! Probes 38 to 53: other processes, privileges, what is inherited.
+//! Other processes, privileges, and what is inherited.
 
 use gatehouse_sandbox::launch::{Exit, Policy};
 use nix::libc;

@@ -1,4 +1,4 @@
-//! Probes 58 and 59: what is required is there, or nothing runs.
+//! What is required is there, or nothing runs.
 
 use std::path::Path;
 use std::process::Stdio;

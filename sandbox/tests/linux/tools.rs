@@ -1,4 +1,4 @@
-//! Probe 68: what honest programs do works.
+//! What honest programs do works.
 
 use gatehouse_sandbox::launch::{Confinement, Exit, Policy, Scratch};
 
