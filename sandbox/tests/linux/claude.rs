@@ -128,10 +128,11 @@ async fn no_other_program_is_started() {
     assert!(failed.unwrap_err().to_string().contains("No such file"));
 }
 
-/// Where the package manager, or the set-up of the suites, puts it.
+/// `CLAUDE_BIN`, which make sets, else the copy that make brings into the build folder.
 fn claude() -> PathBuf {
-    let usual = "/tmp/cc/node_modules/@anthropic-ai/claude-code-linux-x64/claude";
-    std::env::var_os("GATEHOUSE_TEST_CLAUDE").map_or_else(|| usual.into(), PathBuf::from)
+    let packages = "claude-code/node_modules/@anthropic-ai/claude-code-linux-x64/claude";
+    let build = Path::new(PROBE).ancestors().nth(2).unwrap();
+    std::env::var_os("CLAUDE_BIN").map_or_else(|| build.join(packages), PathBuf::from)
 }
 
 struct Session {
