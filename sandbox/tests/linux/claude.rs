@@ -99,7 +99,7 @@ async fn nothing_but_what_was_named_is_there() {
         (vec!["list", "/"], "EACCES"),
         (vec!["write", &host.text("ws/file")], "EROFS"),
         (vec!["create", "/file"], "EROFS"),
-        (vec!["create", "/tmp/file"], "ENOENT"),
+        (vec!["create", "/srv/file"], "ENOENT"),
         (vec!["read", &format!("/proc/{}/environ", host.victim())], "ENOENT"),
         (vec!["kill", &host.victim(), "0"], "ESRCH"),
         (vec!["kind", "/dev/ptmx"], "ENOENT"),

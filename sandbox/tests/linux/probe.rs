@@ -67,11 +67,12 @@ pub fn request<T: AsRef<str>>(policy: Policy, argv: &[T]) -> LaunchRequest {
     }
 }
 
-/// What a command gets: the host's secrets hidden, a scratch in memory, the program itself in view.
+/// What a command gets: the host's secrets hidden, a scratch in memory, and our programs in view also where the build
+/// folder lies below `/tmp`, which the scratch covers.
 pub fn command(host: &Host) -> Confinement {
     Confinement {
         hidden: host.hidden(),
-        readable: vec![PROBE.into()],
+        readable: vec![PROBE.into(), env!("CARGO_BIN_EXE_sandbox-launch").into()],
         scratch: Scratch::Memory { bytes: 32 << 20 },
         ..Confinement::default()
     }
