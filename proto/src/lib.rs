@@ -12,6 +12,7 @@
 pub mod codes;
 pub mod digest;
 pub mod ids;
+mod names;
 pub mod refusal;
 pub mod socket;
 

@@ -3,7 +3,7 @@
 use gatehouse_proto::v1::{ListSessionsRequest, SessionView};
 use serde_json::Value;
 
-use super::view::{ago, profile, session_json, status};
+use super::view::{ago, known, session_json};
 use crate::cli::Sessions;
 use crate::failure::Failure;
 use crate::operator::Operator;
@@ -51,8 +51,8 @@ async fn list(operator: &mut Operator, live_only: bool) -> Result<Vec<SessionVie
 fn row(session: &SessionView) -> Vec<String> {
     vec![
         session.native_session_id.clone(),
-        status(session.status()).to_owned(),
-        profile(session.capability_profile()).to_owned(),
+        known(session.status().name()).to_owned(),
+        known(session.capability_profile().name()).to_owned(),
         ago(session.last_call_at_ms),
         clean(&session.working_directory, 60),
         clean(session.session_label.as_deref().unwrap_or("-"), 80),

@@ -2,7 +2,7 @@
 
 use gatehouse_proto::v1::{ActionView, GetSessionRequest, ListActionsRequest, SessionStatus, SessionView};
 
-use super::view::{action_json, ago, attachment, moment, profile, session_json, status, turn_kind};
+use super::view::{action_json, ago, known, moment, session_json};
 use crate::cli::Show;
 use crate::failure::Failure;
 use crate::operator::Operator;
@@ -42,8 +42,8 @@ const fn style_of(status: SessionStatus) -> Style {
 fn show_session(session: &SessionView, screen: &mut Screen) -> std::io::Result<()> {
     screen.heading(&session.native_session_id)?;
     let mut facts = vec![
-        ("status", screen.paint(style_of(session.status()), status(session.status()))),
-        ("profile", profile(session.capability_profile()).to_owned()),
+        ("status", screen.paint(style_of(session.status()), known(session.status().name()))),
+        ("profile", known(session.capability_profile().name()).to_owned()),
         ("directory", clean(&session.working_directory, 200)),
         ("created", format!("{} ({})", moment(session.created_at_ms), ago(session.created_at_ms))),
         ("last call", ago(session.last_call_at_ms)),
@@ -61,7 +61,7 @@ fn show_run(session: &SessionView, screen: &mut Screen) -> std::io::Result<()> {
     screen.heading(&format!("Run {}", run.ordinal))?;
     screen.facts(&[
         ("state", run.state.clone()),
-        ("process", attachment(run.attachment()).to_owned()),
+        ("process", known(run.attachment().name()).to_owned()),
         ("started", ago(run.started_at_ms)),
     ])
 }
@@ -71,7 +71,7 @@ fn show_turn(session: &SessionView, screen: &mut Screen) -> std::io::Result<()> 
     screen.line("")?;
     screen.heading(&format!("Pending turn {}", turn.ordinal))?;
     let mut facts =
-        vec![("waits since", ago(turn.opened_at_ms)), ("kind", turn_kind(turn.kind()).to_owned())];
+        vec![("waits since", ago(turn.opened_at_ms)), ("kind", known(turn.kind().name()).to_owned())];
     if let Some(prompt) = &turn.prompt {
         facts.push(("prompt", clean(prompt, 160)));
     }

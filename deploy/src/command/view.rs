@@ -2,10 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gatehouse_proto::v1::{
-    ActionView, Attachment, CapabilityProfile, CurrentRun, PendingTurn, SessionStatus, SessionView,
-    SubagentPolicy, ToolResult, TurnKind, WorkspaceKind,
-};
+use gatehouse_proto::v1::{ActionView, CurrentRun, PendingTurn, SessionView, ToolResult};
 use serde_json::{Value, json};
 
 /// A time as RFC 3339, in UTC, to the second.
@@ -28,63 +25,9 @@ pub(super) fn ago(at_ms: u64) -> String {
     }
 }
 
-pub(super) const fn status(status: SessionStatus) -> &'static str {
-    match status {
-        SessionStatus::Unspecified => "unknown",
-        SessionStatus::Starting => "starting",
-        SessionStatus::WaitingForGpt => "waiting_for_gpt",
-        SessionStatus::Running => "running",
-        SessionStatus::Idle => "idle",
-        SessionStatus::Stopping => "stopping",
-        SessionStatus::Stopped => "stopped",
-        SessionStatus::Failed => "failed",
-        SessionStatus::LeaseExpired => "lease_expired",
-        SessionStatus::RecoveryRequired => "recovery_required",
-    }
-}
-
-pub(super) const fn profile(profile: CapabilityProfile) -> &'static str {
-    match profile {
-        CapabilityProfile::Unspecified => "unknown",
-        CapabilityProfile::ReadOnly => "read_only",
-        CapabilityProfile::DirectWrite => "direct_write",
-        CapabilityProfile::WorktreeWrite => "worktree_write",
-    }
-}
-
-const fn policy(policy: SubagentPolicy) -> &'static str {
-    match policy {
-        SubagentPolicy::Unspecified => "unknown",
-        SubagentPolicy::None => "none",
-        SubagentPolicy::DeepseekExplicit => "deepseek_explicit",
-    }
-}
-
-const fn workspace_kind(kind: WorkspaceKind) -> &'static str {
-    match kind {
-        WorkspaceKind::Unspecified => "unknown",
-        WorkspaceKind::ReadOnly => "read_only",
-        WorkspaceKind::Direct => "direct",
-        WorkspaceKind::Worktree => "worktree",
-    }
-}
-
-pub(super) const fn attachment(attachment: Attachment) -> &'static str {
-    match attachment {
-        Attachment::Unspecified => "unknown",
-        Attachment::Attached => "attached",
-        Attachment::Reattaching => "reattaching",
-        Attachment::Gone => "gone",
-    }
-}
-
-pub(super) const fn turn_kind(kind: TurnKind) -> &'static str {
-    match kind {
-        TurnKind::Unspecified => "unknown",
-        TurnKind::Prompt => "prompt",
-        TurnKind::ToolResults => "tool_results",
-        TurnKind::Resumed => "resumed",
-    }
+/// A name of the contract; a newer executor may send what this program does not know.
+pub(super) fn known(name: Option<&'static str>) -> &'static str {
+    name.unwrap_or("unknown")
 }
 
 /// A JSON text of the executor as JSON; `null` where there is none.
@@ -96,11 +39,11 @@ fn parsed(text: Option<&str>) -> Value {
 pub(super) fn session_json(session: &SessionView) -> Value {
     let mut all = json!({
         "native_session_id": session.native_session_id,
-        "status": status(session.status()),
+        "status": known(session.status().name()),
         "revision": session.revision,
         "session_label": session.session_label,
-        "capability_profile": profile(session.capability_profile()),
-        "subagent_policy": policy(session.subagent_policy()),
+        "capability_profile": known(session.capability_profile().name()),
+        "subagent_policy": known(session.subagent_policy().name()),
         "working_directory": session.working_directory,
         "source_directory": session.source_directory,
         "claude_session_id": session.claude_session_id,
@@ -112,7 +55,7 @@ pub(super) fn session_json(session: &SessionView) -> Value {
         "pending_turn": session.pending_turn.as_ref().map(turn_json),
     });
     all["workspace"] = json!(session.workspace.as_ref().map(|workspace| json!({
-        "kind": workspace_kind(workspace.kind()), "root": workspace.root, "writable": workspace.writable,
+        "kind": known(workspace.kind().name()), "root": workspace.root, "writable": workspace.writable,
         "source_head": workspace.source_head, "note": workspace.note,
     })));
     all["network_boundary"] = json!(session.network_boundary.as_ref().map(|network| json!({
@@ -140,7 +83,7 @@ fn add_endings(all: &mut Value, session: &SessionView) {
         "state": stop.state,
     })));
     all["terminal"] = json!(session.terminal.as_ref().map(|end| json!({
-        "status": status(end.status()), "reason": end.reason, "at": moment(end.at_ms),
+        "status": known(end.status().name()), "reason": end.reason, "at": moment(end.at_ms),
     })));
 }
 
@@ -155,7 +98,7 @@ fn run_json(run: &CurrentRun) -> Value {
         .collect();
     json!({
         "run_id": run.run_id, "ordinal": run.ordinal, "started_at": moment(run.started_at_ms), "state": run.state,
-        "attachment": attachment(run.attachment()), "actions": actions,
+        "attachment": known(run.attachment().name()), "actions": actions,
     })
 }
 
@@ -163,7 +106,7 @@ fn turn_json(turn: &PendingTurn) -> Value {
     let results = |all: &[ToolResult]| all.iter().map(result_json).collect::<Vec<_>>();
     json!({
         "turn_id": turn.turn_id, "ordinal": turn.ordinal, "opened_at": moment(turn.opened_at_ms),
-        "kind": turn_kind(turn.kind()), "prompt": turn.prompt,
+        "kind": known(turn.kind().name()), "prompt": turn.prompt,
         "tool_results": results(&turn.tool_results), "unreported": results(&turn.unreported),
     })
 }
@@ -193,6 +136,8 @@ pub(super) fn action_json(action: &ActionView) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use gatehouse_proto::v1::SessionStatus;
+
     use super::*;
 
     #[test]

@@ -4,9 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use gatehouse_proto::refusal::Refusal;
 use gatehouse_proto::v1::{
-    Attachment, CapabilityProfile, CurrentRun, LastResult, NetworkBoundary, PendingTurn, SessionReply,
-    SessionStatus, SessionView, SkillSnapshot, StopRequestView, SubagentPolicy, Terminal, ToolDescription,
-    ToolResult, TurnKind, Workspace, WorkspaceKind,
+    CurrentRun, LastResult, NetworkBoundary, PendingTurn, SessionReply, SessionStatus, SessionView,
+    SkillSnapshot, StopRequestView, Terminal, ToolDescription, ToolResult, Workspace,
 };
 use serde_json::{Map, Value, json};
 
@@ -42,7 +41,8 @@ pub(super) fn render(reply: &SessionReply, token: Token) -> Result<Map<String, V
     put("status", status(view.status())?.into());
     put("revision", view.revision.into());
     put("session_label", view.session_label.clone().into());
-    put("capability_profile", profile(view.capability_profile())?.into());
+    let profile = view.capability_profile().name().ok_or_else(|| unknown("profile"))?;
+    put("capability_profile", profile.into());
     put("working_directory", view.working_directory.clone().into());
     put("source_directory", view.source_directory.clone().into());
     put(
@@ -56,7 +56,8 @@ pub(super) fn render(reply: &SessionReply, token: Token) -> Result<Map<String, V
     put("current_run", view.current_run.as_ref().map(run).transpose()?.into());
     put("pending_turn", view.pending_turn.as_ref().map(turn).transpose()?.into());
     put("skill_snapshot", view.skill_snapshot.iter().map(skill_snapshot).collect());
-    put("subagent_policy", policy(view.subagent_policy())?.into());
+    let policy = view.subagent_policy().name().ok_or_else(|| unknown("subagent policy"))?;
+    put("subagent_policy", policy.into());
     put("deepseek_route", Value::Null);
     put("deepseek_subsessions", Value::Array(Vec::new()));
     put("active_deepseek_subsession_id", Value::Null);
@@ -87,44 +88,11 @@ fn unknown(what: &str) -> Refusal {
 }
 
 fn status(status: SessionStatus) -> Result<&'static str, Refusal> {
-    Ok(match status {
-        SessionStatus::Unspecified => return Err(unknown("status")),
-        SessionStatus::Starting => "starting",
-        SessionStatus::WaitingForGpt => "waiting_for_gpt",
-        SessionStatus::Running => "running",
-        SessionStatus::Idle => "idle",
-        SessionStatus::Stopping => "stopping",
-        SessionStatus::Stopped => "stopped",
-        SessionStatus::Failed => "failed",
-        SessionStatus::LeaseExpired => "lease_expired",
-        SessionStatus::RecoveryRequired => "recovery_required",
-    })
-}
-
-fn profile(profile: CapabilityProfile) -> Result<&'static str, Refusal> {
-    Ok(match profile {
-        CapabilityProfile::Unspecified => return Err(unknown("profile")),
-        CapabilityProfile::ReadOnly => "read_only",
-        CapabilityProfile::DirectWrite => "direct_write",
-        CapabilityProfile::WorktreeWrite => "worktree_write",
-    })
-}
-
-fn policy(policy: SubagentPolicy) -> Result<&'static str, Refusal> {
-    Ok(match policy {
-        SubagentPolicy::Unspecified => return Err(unknown("subagent policy")),
-        SubagentPolicy::None => "none",
-        SubagentPolicy::DeepseekExplicit => "deepseek_explicit",
-    })
+    status.name().ok_or_else(|| unknown("status"))
 }
 
 fn workspace(workspace: &Workspace) -> Result<Value, Refusal> {
-    let kind = match workspace.kind() {
-        WorkspaceKind::Unspecified => return Err(unknown("workspace")),
-        WorkspaceKind::ReadOnly => "read_only",
-        WorkspaceKind::Direct => "direct",
-        WorkspaceKind::Worktree => "worktree",
-    };
+    let kind = workspace.kind().name().ok_or_else(|| unknown("workspace"))?;
     let mut out = json!({"kind": kind, "root": workspace.root, "writable": workspace.writable});
     if let Some(head) = &workspace.source_head {
         out["source_head"] = head.clone().into();
@@ -142,12 +110,7 @@ fn boundary(boundary: Option<&NetworkBoundary>) -> Value {
 }
 
 fn run(run: &CurrentRun) -> Result<Value, Refusal> {
-    let attachment = match run.attachment() {
-        Attachment::Unspecified => return Err(unknown("attachment")),
-        Attachment::Attached => "attached",
-        Attachment::Reattaching => "reattaching",
-        Attachment::Gone => "gone",
-    };
+    let attachment = run.attachment().name().ok_or_else(|| unknown("attachment"))?;
     let actions: Vec<_> = run
         .actions
         .iter()
@@ -165,12 +128,7 @@ fn run(run: &CurrentRun) -> Result<Value, Refusal> {
 }
 
 fn turn(turn: &PendingTurn) -> Result<Value, Refusal> {
-    let kind = match turn.kind() {
-        TurnKind::Unspecified => return Err(unknown("kind of turn")),
-        TurnKind::Prompt => "prompt",
-        TurnKind::ToolResults => "tool_results",
-        TurnKind::Resumed => "resumed",
-    };
+    let kind = turn.kind().name().ok_or_else(|| unknown("kind of turn"))?;
     let skills: Vec<_> = turn
         .skills
         .iter()
