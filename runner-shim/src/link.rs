@@ -126,11 +126,11 @@ impl Link {
         }
     }
 
-    /// Tells which layers confine Claude Code, now and at every later attach.
-    pub async fn report_layers(&self, layers: Vec<String>) {
+    /// Tells which layers confine Claude Code, at every attach from now on; and attaches before anything else is asked, so
+    /// that no turn is open of which the executor does not know that.
+    pub fn report_layers(&self, layers: Vec<String>) {
         let _ = self.0.enforced_by.set(layers);
         self.0.attached.store(0, Ordering::Relaxed);
-        let _ = self.reattach().await;
     }
 
     /// Keeps the contact until the executor, or its absence, ends the run.

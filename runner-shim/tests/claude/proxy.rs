@@ -1,7 +1,7 @@
 //! Stands between Claude Code and the Messages port: records requests, and cuts answers where a test wants it.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,28 +21,25 @@ pub enum Cut {
 }
 
 pub struct Proxy {
-    directory: tempfile::TempDir,
     port: u16,
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    upstream: PathBuf,
-    port: u16,
+    /// The file with the shim's ports.
+    upstream: OnceLock<PathBuf>,
     cuts: Mutex<Vec<Cut>>,
-    /// Heads and bodies of the model requests, Host as the shim must see it.
+    /// Heads and bodies of the model requests, as they are passed on.
     requests: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Proxy {
     /// The cuts of the first model requests; all later ones pass.
     pub async fn start(cuts: &[Cut]) -> Self {
-        let directory = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let shared = Arc::new(Shared {
-            upstream: directory.path().join("upstream"),
-            port,
+            upstream: OnceLock::new(),
             cuts: Mutex::new(cuts.to_vec()),
             requests: Mutex::default(),
         });
@@ -53,11 +50,12 @@ impl Proxy {
                 tokio::spawn(async move { shared.serve(client).await });
             }
         });
-        Self { directory, port, shared }
+        Self { port, shared }
     }
 
-    pub fn directory(&self) -> &Path {
-        self.directory.path()
+    /// Says where the shim's ports will stand.
+    pub fn stands_before(&self, ports: &Path) {
+        self.shared.upstream.get_or_init(|| ports.to_owned());
     }
 
     pub const fn port(&self) -> u16 {
@@ -86,8 +84,9 @@ impl Proxy {
 
 impl Shared {
     fn upstream(&self) -> u16 {
-        let url = std::fs::read_to_string(&self.upstream).unwrap();
-        url.trim().strip_prefix("http://127.0.0.1:").unwrap().parse().unwrap()
+        let ports = std::fs::read(self.upstream.get().unwrap()).unwrap();
+        let [messages, _]: [u16; 2] = serde_json::from_slice(&ports).unwrap();
+        messages
     }
 
     /// One request after the other; the answer's end is the upstream's end of the connection, as we ask for it.
@@ -101,24 +100,15 @@ impl Shared {
     }
 
     fn record(&self, request: &[u8]) -> Cut {
-        self.requests.lock().unwrap().push(self.for_upstream(request));
+        self.requests.lock().unwrap().push(for_upstream(request));
         let mut cuts = self.cuts.lock().unwrap();
         if cuts.is_empty() { Cut::Pass } else { cuts.remove(0) }
-    }
-
-    fn for_upstream(&self, request: &[u8]) -> Vec<u8> {
-        let (head, body) = request.split_at(head_length(request).unwrap());
-        let head = String::from_utf8(head.to_vec()).unwrap();
-        let head =
-            head.replace(&format!("127.0.0.1:{}", self.port), &format!("127.0.0.1:{}", self.upstream()));
-        let head = head.replace("Connection: keep-alive", "Connection: close");
-        [head.as_bytes(), body].concat()
     }
 
     /// Whether the client may go on with the connection. It may not: the answer said `close`.
     async fn pass(&self, request: &[u8], client: &mut TcpStream, cut: Cut) -> bool {
         let mut upstream = TcpStream::connect(("127.0.0.1", self.upstream())).await.unwrap();
-        upstream.write_all(&self.for_upstream(request)).await.unwrap();
+        upstream.write_all(&for_upstream(request)).await.unwrap();
         let mut passed = Vec::new();
         let mut part = vec![0; 64 * 1024];
         loop {
@@ -146,6 +136,14 @@ impl Shared {
             }
         }
     }
+}
+
+/// With the end of the connection as the end of the answer.
+fn for_upstream(request: &[u8]) -> Vec<u8> {
+    let (head, body) = request.split_at(head_length(request).unwrap());
+    let head = String::from_utf8(head.to_vec()).unwrap();
+    let head = head.replace("Connection: keep-alive", "Connection: close");
+    [head.as_bytes(), body].concat()
 }
 
 fn is_model_request(request: &[u8]) -> bool {
