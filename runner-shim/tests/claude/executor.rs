@@ -42,7 +42,7 @@ pub struct Ledger {
     pub ended: Option<v1::end_run_request::Outcome>,
 }
 
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Turn {
     pub id: String,
     pub name: TurnName,

@@ -4,9 +4,12 @@
 //! the workspace's binaries first). Where either is missing, every test here fails and says so.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
+mod confined;
 mod endings;
 mod executor;
+mod hostile;
 mod http;
+mod model;
 mod prompts;
 mod proxy;
 mod relay;

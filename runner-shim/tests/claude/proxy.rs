@@ -1,6 +1,7 @@
 //! Stands between Claude Code and the Messages port: records requests, and cuts answers where a test wants it.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ struct Shared {
     /// The file with the shim's ports.
     upstream: OnceLock<PathBuf>,
     cuts: Mutex<Vec<Cut>>,
+    /// Whether tools are called by their bare names.
+    bare_names: AtomicBool,
     /// Heads and bodies of the model requests, as they are passed on.
     requests: Mutex<Vec<Vec<u8>>>,
 }
@@ -41,6 +44,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             upstream: OnceLock::new(),
             cuts: Mutex::new(cuts.to_vec()),
+            bare_names: AtomicBool::new(false),
             requests: Mutex::default(),
         });
         let serving = Arc::clone(&shared);
@@ -56,6 +60,11 @@ impl Proxy {
     /// Says where the shim's ports will stand.
     pub fn stands_before(&self, ports: &Path) {
         self.shared.upstream.get_or_init(|| ports.to_owned());
+    }
+
+    /// From now on answers call tools by their bare names, which are those of Claude Code's own.
+    pub fn takes_names_apart(&self) {
+        self.shared.bare_names.store(true, Ordering::Relaxed);
     }
 
     pub const fn port(&self) -> u16 {
@@ -120,6 +129,9 @@ impl Shared {
             if read == 0 || cut == Cut::BeforeAnswer {
                 return false;
             }
+            if self.bare_names.load(Ordering::Relaxed) {
+                take_names_apart(&mut part[..read]);
+            }
             if client.write_all(&part[..read]).await.is_err() {
                 return false;
             }
@@ -135,6 +147,20 @@ impl Shared {
                 return false;
             }
         }
+    }
+}
+
+/// `"mcp__gatehouse__X"` becomes `"X"` and as many spaces, so that no length changes. A part holds whole events: the shim
+/// writes each at once.
+fn take_names_apart(part: &mut [u8]) {
+    const BEFORE: &[u8] = b"\"name\":\"";
+    const PREFIX: &[u8] = b"mcp__gatehouse__";
+    let whole = [BEFORE, PREFIX].concat();
+    while let Some(at) = find(part, &whole) {
+        let name = at + BEFORE.len();
+        let end = name + part[name..].iter().position(|&byte| byte == b'"').unwrap() + 1;
+        part[name..end].rotate_left(PREFIX.len());
+        part[end - PREFIX.len()..end].fill(b' ');
     }
 }
 
