@@ -18,7 +18,7 @@ export CLAUDE_BIN ?= $(INSTALLED_CLAUDE)
 
 NPM := npm --cache $(BUILD)/npm-cache --no-audit --no-fund --no-update-notifier --ignore-scripts
 FOREIGN_HOME := $(BUILD)/foreign
-INSTALLED := installed_read installed_prompts installed_replay installed_retries guarded_reads
+INSTALLED := installed_read installed_prompts installed_replay installed_retries guarded_reads confinement
 SURFACE := contract cli house
 ROUNDS ?= 5
 

@@ -10,6 +10,7 @@ mod executor;
 mod hostile;
 mod http;
 mod model;
+mod ordinary_user;
 mod prompts;
 mod proxy;
 mod relay;
