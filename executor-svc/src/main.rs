@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::Parser;
 use executor_svc::action::Actions;
 use executor_svc::clock::SystemClock;
+use executor_svc::commands::Commands;
 use executor_svc::config::{HardLinks, NetworkFileSystems, Overrides, Settings};
 use executor_svc::engine::{Engine, Parts, RecoverySecret, private_file};
 use executor_svc::files::{self, FilePolicy, FilePolicyConfig};
@@ -154,6 +155,14 @@ fn file_policy(settings: &Settings) -> Result<FilePolicy, Failure> {
     Ok(FilePolicy::new(config)?)
 }
 
+/// The action room, with the launcher that is installed beside this executable (or where the settings say).
+fn actions(engine: &Engine) -> Result<Actions, Failure> {
+    let settings = engine.settings();
+    let launcher = settings.helper("sandbox-launch");
+    let commands = Commands::new(settings.commands.clone(), engine.policy().clone(), launcher)?;
+    Ok(Actions::new(engine.clone(), commands))
+}
+
 async fn serve(settings: Settings) -> Result<(), Failure> {
     // Before anything is taken over or launched: an executor whose sockets are another's must do neither.
     let sockets = Sockets::bind(&settings.runtime_dir)?;
@@ -166,12 +175,14 @@ async fn serve(settings: Settings) -> Result<(), Failure> {
         orders,
     };
     let engine = Engine::new(parts, Arc::new(SystemClock));
+    let actions = actions(&engine)?;
+    actions.reconcile().await?;
     let runners = Runners::new(engine.clone());
     runners.adopt_all().await?;
     tokio::spawn(runners.clone().serve(ordered));
     let (shutdown, mut asked) = mpsc::channel(1);
     let (over, end) = watch::channel(false);
-    let services = Services { actions: Actions::new(engine.clone()), engine, runners, shutdown };
+    let services = Services { actions, engine, runners, shutdown };
     let serving = tokio::spawn(async move { rpc::serve(services, sockets, end).await });
     let (mut terminated, mut interrupted) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);

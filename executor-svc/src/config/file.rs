@@ -59,6 +59,7 @@ pub(super) struct File {
     pub claude: Claude,
     pub limits: Limits,
     pub files: Files,
+    pub commands: Commands,
     pub front: Front,
 }
 
@@ -91,6 +92,15 @@ pub(super) struct Files {
     pub hard_links: HardLinks,
     pub network_file_systems: NetworkFileSystems,
     pub whole_hash_limit_bytes: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Commands {
+    pub path: Vec<PathBuf>,
+    pub private_loopback: bool,
+    pub scratch_bytes: Option<u64>,
+    pub processes: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -19,7 +19,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
 pub use flight::{Flight, Takeoff};
-pub use performing::{Entry, Performing};
+pub use performing::{Entry, Performed, Performing};
 pub use recovery::{Guess, RecoverySecret, SecretError, Tries, private_file};
 pub use watchers::Watchers;
 
@@ -440,6 +440,8 @@ impl Engine {
                 _ => {}
             }
         }
+        // What of a closed run is still in flight is to end: a command does, a write that has begun pays no heed.
+        session.finishing.iter().for_each(|call| self.shared.performing.cancel(&call.id));
         if let Some(seq) = journal_head {
             self.shared.journal_head.send_replace(seq);
         }

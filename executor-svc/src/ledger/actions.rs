@@ -205,6 +205,18 @@ pub fn of_turn(connection: &Connection, turn: &TurnId) -> Result<Vec<ActionRow>,
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
+/// The actions that were prepared and have no receipt.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn prepared(connection: &Connection) -> Result<Vec<ActionRow>, LedgerError> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM action WHERE state = 'prepared' ORDER BY authorised_at"
+    ))?;
+    let rows = statement.query_map([], row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
 /// All actions of a session, oldest first.
 ///
 /// # Errors

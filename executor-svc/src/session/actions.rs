@@ -23,14 +23,21 @@ pub(super) fn prepare(mut session: Session, id: &ToolCallId) -> Result<Step, Ref
 }
 
 /// The receipt that came first stays. One that comes after a stop or an expiry finds the action cancelled.
-pub(super) fn settle(mut session: Session, id: &ToolCallId, receipt: Receipt) -> Result<Step, Refusal> {
+pub(super) fn settle(
+    mut session: Session,
+    now: Timestamp,
+    id: &ToolCallId,
+    receipt: Receipt,
+) -> Result<Step, Refusal> {
     match call_mut(&mut session, id) {
         Some(call) if call.state == CallState::Settled => return Ok(done(session, Vec::new())),
         Some(call) => call.state = CallState::Settled,
         None => return Err(Refusal::NotAuthorised),
     }
     session.finishing.retain(|call| call.state != CallState::Settled);
-    Ok(done(session, vec![Effect::ActionSettled { id: id.clone(), receipt }]))
+    let mut effects = vec![Effect::ActionSettled { id: id.clone(), receipt }];
+    effects.extend(stopping::finish_if_over(&mut session, now));
+    Ok(done(session, effects))
 }
 
 /// What is on disk is neither before nor after: the session stops until a person decides.

@@ -72,7 +72,7 @@ fn decide(session: Session, now: Timestamp, command: Command) -> Result<Step, Re
         }
         Command::OpenTurn(ask) => turns::open(session, now, ask),
         Command::Prepare { id } => actions::prepare(session, &id),
-        Command::Settle { id, receipt } => actions::settle(session, &id, receipt),
+        Command::Settle { id, receipt } => actions::settle(session, now, &id, receipt),
         Command::EndRun { run_id, epoch, outcome } => running::end(session, now, &run_id, epoch, outcome),
         Command::Interrupt { run_id, epoch, why } => {
             Ok(running::interrupt(session, now, &run_id, epoch, &why))

@@ -14,22 +14,25 @@ mod patience;
 mod read;
 mod receipt;
 mod redact;
+mod run_command;
 mod search_text;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use gatehouse_proto::ids::ToolCallId;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::cancel::Cancel;
+use crate::commands::CommandCall;
 use crate::files::{FileFault, Profile, SessionFiles};
 pub use find_files::FindFilesInput;
 pub use input::InputFault;
 pub use read::ReadInput;
 pub use receipt::{Receipt, ReceiptBudget, cancelled_receipt};
+pub use run_command::{command_receipt, interrupted_command_receipt, refused_command_receipt};
 pub use search_text::SearchTextInput;
 
 /// The tools there are.
@@ -41,11 +44,13 @@ pub enum ToolName {
     FindFiles,
     /// Finds text in files.
     SearchText,
+    /// Runs a program.
+    RunCommand,
 }
 
 impl ToolName {
     /// Every tool, in the order of the contract.
-    pub const ALL: [Self; 3] = [Self::Read, Self::FindFiles, Self::SearchText];
+    pub const ALL: [Self; 4] = [Self::Read, Self::FindFiles, Self::SearchText, Self::RunCommand];
 
     /// The logical name.
     #[must_use]
@@ -54,6 +59,7 @@ impl ToolName {
             Self::Read => "Read",
             Self::FindFiles => "FindFiles",
             Self::SearchText => "SearchText",
+            Self::RunCommand => "RunCommand",
         }
     }
 
@@ -70,10 +76,20 @@ impl std::fmt::Display for ToolName {
     }
 }
 
-/// An input that fits its tool.
+/// An input that fits its tool, by the path that the action takes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum CheckedInput {
+    /// It only looks: performed as often as need be.
+    Reading(ReadingInput),
+    /// It runs a program: once.
+    Command(CommandCall),
+}
+
+/// The input of a tool that only looks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum ReadingInput {
     /// For [`ToolName::Read`].
     Read(ReadInput),
     /// For [`ToolName::FindFiles`].
@@ -83,6 +99,14 @@ pub enum CheckedInput {
 }
 
 impl CheckedInput {
+    /// The input as JSON: only what was given, whole numbers as such. [`check`] takes it back unchanged.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+impl ReadingInput {
     /// The tool that it is for.
     #[must_use]
     pub const fn tool(&self) -> ToolName {
@@ -101,12 +125,6 @@ impl CheckedInput {
             Self::SearchText(input) => input.directory.as_deref(),
         }
     }
-
-    /// The input as JSON: only what was given, whole numbers as such. [`check`] takes it back unchanged.
-    #[must_use]
-    pub fn to_value(&self) -> Value {
-        serde_json::to_value(self).unwrap_or_default()
-    }
 }
 
 /// What a brain is told of a tool.
@@ -120,23 +138,6 @@ pub struct ToolDescription {
     pub input_schema: Value,
     /// Whether it changes nothing, so that calls may run side by side.
     pub read_only: bool,
-}
-
-/// Tells running actions of a session to end.
-#[derive(Debug, Clone, Default)]
-pub struct Cancel(Arc<AtomicBool>);
-
-impl Cancel {
-    /// Ends what runs under it, soon.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    /// Whether that was asked for.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
 }
 
 /// What a tool may lean on while it runs. Cheap to clone.
@@ -169,9 +170,14 @@ impl ToolContext {
 /// An [`InputFault`] that names the field.
 pub fn check(name: ToolName, input: &Value) -> Result<CheckedInput, InputFault> {
     match name {
-        ToolName::Read => read::check(input).map(CheckedInput::Read),
-        ToolName::FindFiles => find_files::check(input).map(CheckedInput::FindFiles),
-        ToolName::SearchText => search_text::check(input).map(CheckedInput::SearchText),
+        ToolName::Read => read::check(input).map(ReadingInput::Read).map(CheckedInput::Reading),
+        ToolName::FindFiles => {
+            find_files::check(input).map(ReadingInput::FindFiles).map(CheckedInput::Reading)
+        }
+        ToolName::SearchText => {
+            search_text::check(input).map(ReadingInput::SearchText).map(CheckedInput::Reading)
+        }
+        ToolName::RunCommand => run_command::check(input).map(CheckedInput::Command),
     }
 }
 
@@ -187,7 +193,7 @@ pub const fn has(profile: Profile, name: ToolName) -> bool {
     match (profile, name) {
         (
             Profile::ReadOnly | Profile::DirectWrite | Profile::WorktreeWrite,
-            ToolName::Read | ToolName::FindFiles | ToolName::SearchText,
+            ToolName::Read | ToolName::FindFiles | ToolName::SearchText | ToolName::RunCommand,
         ) => true,
     }
 }
@@ -197,14 +203,16 @@ fn describe(name: ToolName) -> ToolDescription {
         ToolName::Read => (read::DESCRIPTION, read::FIELDS),
         ToolName::FindFiles => (find_files::DESCRIPTION, find_files::FIELDS),
         ToolName::SearchText => (search_text::DESCRIPTION, search_text::FIELDS),
+        ToolName::RunCommand => (run_command::DESCRIPTION, run_command::FIELDS),
     };
-    ToolDescription { name, description, input_schema: input::schema(fields), read_only: true }
+    let read_only = name != ToolName::RunCommand;
+    ToolDescription { name, description, input_schema: input::schema(fields), read_only }
 }
 
-/// Performs an action and writes its receipt. It blocks: run it where blocking is allowed.
+/// Performs an action that only looks, and writes its receipt. It blocks: run it where blocking is allowed.
 #[must_use]
 pub fn perform(
-    input: &CheckedInput,
+    input: &ReadingInput,
     ctx: &ToolContext,
     budget: ReceiptBudget,
     tool_call_id: &ToolCallId,
@@ -217,11 +225,11 @@ pub fn perform(
     }
 }
 
-fn perform_here(input: &CheckedInput, ctx: &ToolContext, budget: ReceiptBudget, id: &ToolCallId) -> Receipt {
+fn perform_here(input: &ReadingInput, ctx: &ToolContext, budget: ReceiptBudget, id: &ToolCallId) -> Receipt {
     let frame = receipt::Frame { id, name: input.tool(), budget };
     match input {
-        CheckedInput::Read(input) => read::perform(input, ctx, &frame),
-        CheckedInput::FindFiles(input) => find_files::perform(input, ctx, &frame),
-        CheckedInput::SearchText(input) => search_text::perform(input, ctx, &frame),
+        ReadingInput::Read(input) => read::perform(input, ctx, &frame),
+        ReadingInput::FindFiles(input) => find_files::perform(input, ctx, &frame),
+        ReadingInput::SearchText(input) => search_text::perform(input, ctx, &frame),
     }
 }
