@@ -18,7 +18,7 @@ export CLAUDE_BIN ?= $(INSTALLED_CLAUDE)
 
 NPM := npm --cache $(BUILD)/npm-cache --no-audit --no-fund --no-update-notifier --ignore-scripts
 FOREIGN_HOME := $(BUILD)/foreign
-INSTALLED := installed_read installed_prompts installed_replay installed_retries guarded_reads
+INSTALLED := installed_read installed_prompts installed_replay installed_retries installed_commands guarded_reads real_projects
 SURFACE := contract cli house
 ROUNDS ?= 5
 
@@ -80,7 +80,7 @@ skipped:
 .PHONY: test-foreign
 test-foreign: build claude $(FOREIGN_HOME)/ready ## Other people's MCP clients against our front (npm and PyPI)
 	@rm -f $(BUILD)/skipped.txt
-	FOREIGN_HOME=$(FOREIGN_HOME) cargo test --locked -p gatehouse-tests --features foreign --test foreign
+	FOREIGN_HOME=$(FOREIGN_HOME) cargo test --locked -p gatehouse-tests --features foreign --test foreign --test foreign_projects
 	@$(MAKE) --no-print-directory skipped
 	@echo 'make test-foreign: passed'
 
