@@ -30,3 +30,9 @@ pub use survey::{Survey, SurveyBounds};
 pub fn same_name(one: &str, other: &str) -> bool {
     fold::fold(one) == fold::fold(other)
 }
+
+/// The name in a form that is the same for all names that some file system may take for it.
+#[must_use]
+pub fn folded(name: &str) -> std::borrow::Cow<'_, str> {
+    fold::fold(name)
+}
