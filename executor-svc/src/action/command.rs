@@ -20,7 +20,7 @@ impl Actions {
             Err(fault) => return self.settle(&open.session.id, open.id.clone(), refused(&fault)).await,
         };
         let prepared = open.id.clone();
-        let prepare = move |_: &_, _| Ok(Command::Prepare { id: prepared });
+        let prepare = move |_: &_, _| Ok(Command::Prepare { id: prepared, intent: None });
         match self.engine.submit(&open.session.id, None, prepare).await {
             Ok(_) => {}
             // A stop or an expiry came first and left a receipt that says so.
