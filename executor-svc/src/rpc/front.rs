@@ -209,7 +209,7 @@ impl FrontService {
         };
         let recovered = id.clone();
         let submitted = self.engine.submit(&id, Some(once), move |tx, claim| {
-            let root = match still_free(tx, &recovered)? {
+            let root = match taken_by_now(tx, &recovered)? {
                 Some(path) => {
                     RootStanding::Changed(format!("another live session works in {} by now", path.display()))
                 }
@@ -257,7 +257,10 @@ impl FrontService {
 }
 
 /// Where another session works by now that a session which has expired would write in.
-fn still_free(tx: &rusqlite::Connection, id: &SessionId) -> Result<Option<std::path::PathBuf>, LedgerError> {
+fn taken_by_now(
+    tx: &rusqlite::Connection,
+    id: &SessionId,
+) -> Result<Option<std::path::PathBuf>, LedgerError> {
     match engine::load(tx, id)? {
         Some(session) if session.state.status() == Status::LeaseExpired => taken_meanwhile(tx, &session),
         _ => Ok(None),
