@@ -29,6 +29,12 @@ pub(super) enum Kind {
     Path,
     /// Text of so many bytes, in one line.
     Line { min: usize, max: usize },
+    /// Text of so many bytes, of any number of lines.
+    Text { min: usize, max: usize },
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A SHA-256 in hexadecimal.
+    Sha256,
     /// A cursor: text of at most so many bytes.
     Cursor { max: usize },
     /// A whole number.
@@ -71,6 +77,13 @@ fn property(field: &Field) -> Value {
         }
         Kind::Cursor { max } => {
             json!({"type": "string", "minLength": 1, "maxLength": max, "description": description})
+        }
+        Kind::Text { min, max } => {
+            json!({"type": "string", "minLength": min.min(1), "maxLength": max, "description": description})
+        }
+        Kind::Choice(words) => json!({"type": "string", "enum": words, "description": description}),
+        Kind::Sha256 => {
+            json!({"type": "string", "pattern": "^[0-9a-fA-F]{64}$", "description": description})
         }
         Kind::Integer { min, max, default: None } => {
             json!({"type": "integer", "minimum": min, "maximum": max, "description": description})
@@ -117,6 +130,27 @@ fn checked_field(field: &Field, value: &Value) -> Result<Value, InputFault> {
         (Kind::Line { min, max }, Value::String(text)) => {
             checked_line(text, min, max).map_or_else(wrong, |()| Ok(value.clone()))
         }
+        (Kind::Text { min, max }, Value::String(text)) => {
+            if (min..=max).contains(&text.len()) {
+                Ok(value.clone())
+            } else {
+                wrong(format!("must have {min} to {max} bytes, it has {}", text.len()))
+            }
+        }
+        (Kind::Choice(words), Value::String(text)) => {
+            if words.contains(&text.as_str()) {
+                Ok(value.clone())
+            } else {
+                wrong(format!("must be one of {}", words.join(", ")))
+            }
+        }
+        (Kind::Sha256, Value::String(text)) => {
+            if text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                Ok(Value::String(text.to_ascii_lowercase()))
+            } else {
+                wrong("must be the 64 hexadecimal digits of a SHA-256".to_owned())
+            }
+        }
         (Kind::Cursor { max }, Value::String(text)) => {
             if text.len() <= max {
                 Ok(value.clone())
@@ -129,7 +163,15 @@ fn checked_field(field: &Field, value: &Value) -> Result<Value, InputFault> {
             _ => wrong(format!("must be a whole number from {min} to {max}")),
         },
         (Kind::Flag, Value::Bool(_)) => Ok(value.clone()),
-        (Kind::Path | Kind::Line { .. } | Kind::Cursor { .. }, _) => wrong("must be a string".to_owned()),
+        (
+            Kind::Path
+            | Kind::Line { .. }
+            | Kind::Text { .. }
+            | Kind::Choice(_)
+            | Kind::Sha256
+            | Kind::Cursor { .. },
+            _,
+        ) => wrong("must be a string".to_owned()),
         (Kind::Integer { .. }, _) => wrong("must be a whole number".to_owned()),
         (Kind::Flag, _) => wrong("must be true or false".to_owned()),
     }
