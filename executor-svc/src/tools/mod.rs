@@ -4,18 +4,23 @@
 //! and always gives a [`Receipt`]: what the machine's state or the policy refuses is a receipt with `ok: false`.
 //! A tool is added with a file here, a [`ToolName`], a [`CheckedInput`] and an entry in the registry.
 
+pub mod change;
 mod cursor;
 mod cut;
+pub mod diff;
+pub mod edit;
 mod find_files;
 mod globs;
 mod input;
 mod listing;
+pub mod notebook_edit;
 mod patience;
 mod read;
 mod receipt;
 mod redact;
 mod run_command;
 mod search_text;
+pub mod write;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
