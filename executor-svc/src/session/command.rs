@@ -158,6 +158,8 @@ pub enum Command {
     MarkUncertain {
         /// The action.
         id: ToolCallId,
+        /// What is known, in a sentence.
+        why: String,
     },
     /// The operator: this is what the uncertain action comes to.
     Resolve {
@@ -432,6 +434,8 @@ pub enum Effect {
     ActionUncertain {
         /// The action.
         id: ToolCallId,
+        /// What is known, in a sentence.
+        why: String,
     },
     /// The lease has a new id.
     LeaseRotated,

@@ -80,7 +80,7 @@ fn decide(session: Session, now: Timestamp, command: Command) -> Result<Step, Re
             Ok(running::interrupt(session, now, &run_id, epoch, &why))
         }
         Command::RunnerGone { run_id, epoch, why } => Ok(running::gone(session, now, &run_id, epoch, &why)),
-        Command::MarkUncertain { id } => actions::mark_uncertain(session, now, &id),
+        Command::MarkUncertain { id, why } => actions::mark_uncertain(session, now, &id, why),
         Command::Resolve { id, receipt } => actions::resolve(session, &id, receipt),
         Command::CheckLease => Ok(lease::check(session, now)),
         Command::Restarted => Ok(restarted(session, now)),

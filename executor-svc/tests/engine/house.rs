@@ -8,7 +8,9 @@ use executor_svc::action::Actions;
 use executor_svc::clock::{ManualClock, Timestamp};
 use executor_svc::commands::Commands;
 use executor_svc::config::{Overrides, Settings};
+use executor_svc::content::ContentStore;
 use executor_svc::engine::{Engine, Order, Parts, RecoverySecret};
+use executor_svc::files::replace::{ReplaceOptions, Replacer};
 use executor_svc::files::{FilePolicy, FilePolicyConfig, HardLinks, NetworkFs};
 use executor_svc::ledger::{self, LedgerError, runs};
 use executor_svc::rpc::{self, Services, Sockets};
@@ -103,7 +105,9 @@ impl Ground {
         let engine = Engine::new(parts, self.clock.clone());
         let commands =
             Commands::new(engine.settings().commands.clone(), engine.policy().clone(), launcher).unwrap();
-        let actions = Actions::new(engine.clone(), commands);
+        let content = ContentStore::open(&self.path("state").join("content"), 1 << 30).unwrap();
+        let replacer = Replacer::new(ReplaceOptions::default());
+        let actions = Actions::new(engine.clone(), commands, replacer, content);
         let runners = Runners::new(engine.clone());
         let (shutdown, asked) = mpsc::channel(1);
         let (over, end) = watch::channel(false);
