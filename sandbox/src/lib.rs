@@ -1,6 +1,7 @@
 //! What may be touched, how a launch is confined, and who a process is.
 //!
 //! * [`launch`]: a launch as data, and the one way to start a confined program (through the `sandbox-launch` binary).
+//! * [`open_file`]: whether somebody else writes to a file that is open.
 //! * [`policy`]: the protected paths, as data, and the matcher for them.
 //! * [`confine`]: a running process confines itself.
 //! * [`probe`]: which layers this host gives.
@@ -10,6 +11,7 @@ pub mod confine;
 pub mod launch;
 #[cfg(target_os = "linux")]
 mod linux;
+pub mod open_file;
 pub mod policy;
 pub mod probe;
 pub mod process;

@@ -12,6 +12,7 @@
 #![allow(clippy::print_stderr, reason = "the log of a failed test goes to its standard error")]
 
 pub mod binaries;
+pub mod commands;
 #[cfg(target_os = "linux")]
 pub mod confinement;
 pub mod gateway;

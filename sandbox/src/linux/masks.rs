@@ -18,14 +18,16 @@ use crate::launch::{Confinement, Layer, LayerFailure, Remedy};
 
 include!(concat!(env!("OUT_DIR"), "/covered.rs"));
 
-/// Hides what is to be hidden.
+/// Hides what is to be hidden. The scratch, which is mounted at `scratch`, is meant to be seen there although it lies
+/// inside of what is hidden: it is ours, and so is that.
 ///
 /// # Errors
 /// When a mask cannot be put, or would hide something in `needed`.
-pub(super) fn apply(confinement: &Confinement, needed: &[PathBuf]) -> Step {
+pub(super) fn apply(confinement: &Confinement, needed: &[PathBuf], scratch: &Path) -> Step {
     let table =
         fs::read("/proc/self/mountinfo").map_err(failed(Layer::Masks, "read /proc/self/mountinfo"))?;
-    let mounts = mountinfo::parse(&table);
+    let mut mounts = mountinfo::parse(&table);
+    mounts.retain(|mount| !mount.is_at(scratch));
     let mut found = BTreeSet::new();
     for path in COVERED.iter().map(Path::new) {
         // The kernel's own file systems show nowhere else: each is of its own device.
