@@ -177,12 +177,7 @@ fn of_ours<'a>(machine: &'a Machine, paths: &'a Paths, victim: u64) -> Vec<Probe
             &[Errno::EROFS],
             Succeeds,
         ),
-        probe(
-            "another program",
-            Attempt::Execute(Path::new("/nowhere")),
-            FORBIDDEN,
-            FailsWith(Errno::ENOENT),
-        ),
+        probe("another program", Attempt::Execute(&paths.no_program), FORBIDDEN, FailsWith(Errno::ENOENT)),
         probe("a child", call(libc::SYS_clone, 0, 0, 0), FORBIDDEN, Succeeds),
         probe(
             "a child that shares memory",
@@ -205,6 +200,7 @@ struct Paths {
     secret: PathBuf,
     state: PathBuf,
     new_file: PathBuf,
+    no_program: PathBuf,
 }
 
 impl Paths {
@@ -220,6 +216,7 @@ impl Paths {
             secret: machine.path("secret"),
             state: gateway.state_dir(),
             new_file: own.directory(&gateway.runtime_dir()).join("new"),
+            no_program: machine.path("no-program"),
         }
     }
 }
