@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use super::dev::{MASK_DIRECTORY, MASK_FILE};
 use super::mountinfo::{self, Mount};
 use super::{Step, failed};
-use crate::launch::{Confinement, Layer, LayerFailure, Remedy};
+use crate::launch::{Confinement, Layer, LayerFailure, Remedy, SCRATCH};
 
 include!(concat!(env!("OUT_DIR"), "/covered.rs"));
 
@@ -30,10 +30,15 @@ pub(super) fn apply(confinement: &Confinement, needed: &[PathBuf]) -> Step {
     for path in COVERED.iter().map(Path::new) {
         // The kernel's own file systems show nowhere else: each is of its own device.
         let of_the_kernel = path.starts_with("/proc") || path.starts_with("/sys");
-        found.extend(ends_of(path, if of_the_kernel { &[] } else { &mounts })?);
+        let ends = ends_of(path, if of_the_kernel { &[] } else { &mounts })?;
+        found.extend(ends.here.into_iter().chain(ends.elsewhere));
     }
+    // The scratch shows there on purpose, also where it lies in a directory that is hidden, as the gateway's state is.
+    let scratch = Path::new(SCRATCH).canonicalize().ok();
     for path in &confinement.hidden {
-        found.extend(ends_of(path, &mounts)?);
+        let ends = ends_of(path, &mounts)?;
+        found.extend(ends.here);
+        found.extend(ends.elsewhere.into_iter().filter(|place| Some(place) != scratch.as_ref()));
     }
     let needed: Vec<PathBuf> = needed.iter().filter_map(|path| path.canonicalize().ok()).collect();
     let mut last: Option<&Path> = None;
@@ -59,25 +64,32 @@ fn conflict(path: &Path, needed: &Path) -> LayerFailure {
     }
 }
 
+/// Where a path leads.
+#[derive(Debug, Default)]
+struct Ends {
+    here: Option<PathBuf>,
+    /// Where else the same shows, or a part of it.
+    elsewhere: Vec<PathBuf>,
+}
+
 /// Where `path` leads, and where else that shows. Nothing where it does not exist or we cannot get there: the program,
 /// with the same identity and fewer rights, cannot either.
-fn ends_of(path: &Path, mounts: &[Mount]) -> Step<Vec<PathBuf>> {
+fn ends_of(path: &Path, mounts: &[Mount]) -> Step<Ends> {
     // One look for what does not exist, as most of these do not.
     if path.symlink_metadata().is_err_and(|error| is_out_of_reach(&error)) {
-        return Ok(Vec::new());
+        return Ok(Ends::default());
     }
     let real = match path.canonicalize() {
         Ok(real) => real,
-        Err(error) if is_out_of_reach(&error) => return Ok(Vec::new()),
+        Err(error) if is_out_of_reach(&error) => return Ok(Ends::default()),
         Err(error) => return Err(failed(Layer::Masks, format!("realpath {}", path.display()))(error)),
     };
     let same = |place: &PathBuf| match (fs::symlink_metadata(place), fs::symlink_metadata(&real)) {
         (Ok(one), Ok(other)) => one.dev() == other.dev(),
         _ => false,
     };
-    let mut ends: Vec<PathBuf> = mountinfo::other_places(mounts, &real).into_iter().filter(same).collect();
-    ends.push(real);
-    Ok(ends)
+    let elsewhere = mountinfo::other_places(mounts, &real).into_iter().filter(same).collect();
+    Ok(Ends { elsewhere, here: Some(real) })
 }
 
 fn is_out_of_reach(error: &io::Error) -> bool {

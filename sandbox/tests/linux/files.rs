@@ -91,7 +91,7 @@ async fn a_forgotten_descriptor_of_a_directory_is_not_there_inside() {
     fcntl(&directory, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
     let attempt =
         ["read-below-descriptor".to_owned(), directory.as_raw_fd().to_string(), "id_rsa".to_owned()];
-    refused(&command(&host), &attempt, &["ENOENT"], Anybody).await;
+    refused(&command(&host), &attempt, &["EBADF"], Anybody).await;
     assert_eq!(inside(&command(&host), &["descriptors"]).await, Cause::Ok("0 1 2 3".into()));
 }
 
