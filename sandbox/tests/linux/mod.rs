@@ -6,6 +6,7 @@ mod escapes;
 mod files;
 mod hostile_git;
 mod kernel;
+mod masks;
 mod network;
 mod processes;
 mod required;

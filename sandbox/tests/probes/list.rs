@@ -59,7 +59,7 @@ pub fn probes() -> Vec<Probe> {
 }
 
 /// The sources of the suites, which a test's name leads to.
-const SOURCES: [(&str, &str); 13] = [
+const SOURCES: [(&str, &str); 14] = [
     ("git", include_str!("git.rs")),
     ("life", include_str!("life.rs")),
     ("network", include_str!("network.rs")),
@@ -69,6 +69,7 @@ const SOURCES: [(&str, &str); 13] = [
     ("linux::files", include_str!("../linux/files.rs")),
     ("linux::hostile_git", include_str!("../linux/hostile_git.rs")),
     ("linux::kernel", include_str!("../linux/kernel.rs")),
+    ("linux::masks", include_str!("../linux/masks.rs")),
     ("linux::network", include_str!("../linux/network.rs")),
     ("linux::processes", include_str!("../linux/processes.rs")),
     ("linux::required", include_str!("../linux/required.rs")),
