@@ -12,6 +12,7 @@
 #![allow(clippy::print_stderr, reason = "the log of a failed test goes to its standard error")]
 
 pub mod binaries;
+pub mod commands;
 pub mod gateway;
 pub mod places;
 pub mod processes;

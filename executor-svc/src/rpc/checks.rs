@@ -91,14 +91,15 @@ pub(super) fn wait(asked: Option<u32>, default: Duration, longest: Duration) -> 
     }
 }
 
-/// What this build can do. The write profiles and subagents are refused by name, not silently narrowed.
+/// What this build can do. What it cannot is refused by name, not silently narrowed.
 pub(super) fn profile(asked: v1::CapabilityProfile) -> Result<Profile, Spoken> {
     match asked {
         v1::CapabilityProfile::Unspecified | v1::CapabilityProfile::ReadOnly => Ok(Profile::ReadOnly),
-        v1::CapabilityProfile::DirectWrite | v1::CapabilityProfile::WorktreeWrite => Err(Spoken::new(
+        v1::CapabilityProfile::DirectWrite => Ok(Profile::DirectWrite),
+        v1::CapabilityProfile::WorktreeWrite => Err(Spoken::new(
             ErrorCode::ProfileForbids,
-            "This version of Gatehouse has no write profiles.",
-            "Use capability_profile read_only.",
+            "This version of Gatehouse makes no worktrees.",
+            "Use capability_profile read_only or direct_write.",
         )),
     }
 }

@@ -11,9 +11,11 @@ use tonic::{Request, Response, Status as Wire};
 
 use super::refusals::spoken;
 use super::{checks, reply, view};
-use crate::engine::{Engine, Fault, Guess, Once, Outcome, RecoverySecret, START_SCOPE};
+use crate::engine::{
+    self, Engine, Fault, Guess, Once, Outcome, RecoverySecret, START_SCOPE, taken_meanwhile,
+};
 use crate::files::{Root, canonical_root};
-use crate::ledger::turns;
+use crate::ledger::{LedgerError, turns};
 use crate::session::{
     Command, NewSession, Profile, Refusal, RootBinding, RootStanding, Session, Status, SubagentPolicy,
     TokenStanding, TurnStanding,
@@ -205,9 +207,16 @@ impl FrontService {
             content_hash: "recover".to_owned(),
             mints: Some(lease_id.clone()),
         };
-        let submitted = self
-            .engine
-            .submit(&id, Some(once), move |_, claim| Ok(Command::Recover { token, claim, lease_id, root }));
+        let recovered = id.clone();
+        let submitted = self.engine.submit(&id, Some(once), move |tx, claim| {
+            let root = match taken_by_now(tx, &recovered)? {
+                Some(path) => {
+                    RootStanding::Changed(format!("another live session works in {} by now", path.display()))
+                }
+                None => root,
+            };
+            Ok(Command::Recover { token, claim, lease_id, root })
+        });
         submitted.await.map_err(spoken)
     }
 
@@ -244,6 +253,17 @@ impl FrontService {
             .engine
             .submit(&id, Some(once), move |_, claim| Ok(Command::Stop { lease, claim, request_id, reason }));
         submitted.await.map_err(spoken)
+    }
+}
+
+/// Where another session works by now that a session which has expired would write in.
+fn taken_by_now(
+    tx: &rusqlite::Connection,
+    id: &SessionId,
+) -> Result<Option<std::path::PathBuf>, LedgerError> {
+    match engine::load(tx, id)? {
+        Some(session) if session.state.status() == Status::LeaseExpired => taken_meanwhile(tx, &session),
+        _ => Ok(None),
     }
 }
 

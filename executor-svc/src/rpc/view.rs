@@ -5,6 +5,7 @@ use gatehouse_proto::v1;
 use rusqlite::Connection;
 
 use crate::clock::Timestamp;
+use crate::engine::Performed;
 use crate::ledger::{LedgerError, actions, runs, turns};
 use crate::session::{
     Attachment, Call, CallState, LastResult, Profile, ResultText, Run, Session, State, Status,
@@ -13,7 +14,7 @@ use crate::session::{
 use crate::tools;
 
 /// What is in flight for the session, and since when.
-pub(super) type InFlight = Vec<(ToolCallId, Timestamp)>;
+pub(super) type InFlight = Vec<Performed>;
 
 /// The public state of a session as it stands in a list: without what makes a single one large (prompt, receipts, tool
 /// and skill texts, the words of the last result).
@@ -140,14 +141,14 @@ fn current_action(
     in_flight: &InFlight,
     now: Timestamp,
 ) -> Result<v1::CurrentAction, LedgerError> {
-    let performed_since = in_flight.iter().find(|(id, _)| *id == call.id).map(|(_, at)| *at);
+    let performed = in_flight.iter().find(|performed| performed.id == call.id);
     let times = actions::times(connection, &call.id)?;
-    let started_at = performed_since.unwrap_or(times.authorised_at);
+    let started_at = performed.map_or(times.authorised_at, |performed| performed.since);
     let until = times.finished_at.unwrap_or(now);
     Ok(v1::CurrentAction {
         tool_call_id: call.id.to_string(),
         name: call.name.clone(),
-        state: match (call.state, performed_since) {
+        state: match (call.state, performed) {
             (CallState::Settled, _) => "done",
             (_, Some(_)) => "performing",
             (CallState::Authorised, None) => "authorised",
@@ -156,6 +157,7 @@ fn current_action(
         .to_owned(),
         started_at_ms: started_at.millis(),
         elapsed_ms: u64::try_from(until.since(started_at).as_millis()).unwrap_or(u64::MAX),
+        output_bytes: performed.map(|performed| performed.output_bytes).filter(|bytes| *bytes > 0),
     })
 }
 

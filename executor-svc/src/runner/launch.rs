@@ -1,6 +1,6 @@
 //! Launching a run: folders, link token, shim.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 use gatehouse_proto::ids::{LinkToken, RunId, SessionId};
@@ -9,9 +9,10 @@ use gatehouse_sandbox::process::{ProcessHandle, identity_of};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command as Process};
 
-use super::{Runners, SessionFolders, claude_binary, logs, nonce_of};
+use super::{Runners, claude_binary, logs, nonce_of};
 use crate::config::Settings;
 use crate::engine::Order;
+use crate::folders::SessionFolders;
 use crate::ledger::runs;
 use crate::session::{Command, LaunchFailure, RunOutcome, Status};
 
@@ -39,12 +40,6 @@ enum LaunchError {
 
 fn io(step: &'static str) -> impl FnOnce(std::io::Error) -> LaunchError {
     move |source| LaunchError::Io { step, source }
-}
-
-fn helper(settings: &Settings, name: &str) -> Option<PathBuf> {
-    let beside = || Some(std::env::current_exe().ok()?.parent()?.to_owned());
-    let path = settings.claude.helper_dir.clone().or_else(beside)?.join(name);
-    path.is_file().then_some(path)
 }
 
 impl Runners {
@@ -76,7 +71,7 @@ impl Runners {
             Ok(folders)
         })
         .await?;
-        let shim = helper(settings, "runner-shim").ok_or(LaunchError::NoShim)?;
+        let shim = settings.helper("runner-shim").ok_or(LaunchError::NoShim)?;
         let link = LinkToken::mint()?;
         let hash = link.hash();
         let (noted, noted_hash) = (run.clone(), hash.clone());

@@ -6,7 +6,6 @@
 
 mod adopt;
 mod claude;
-mod folders;
 mod launch;
 mod logs;
 mod reaper;
@@ -24,7 +23,6 @@ use crate::ledger::{LedgerError, runs};
 use crate::session::{Command, Session};
 
 pub use claude::claude_binary;
-pub use folders::SessionFolders;
 
 /// How long a shim may take to end Claude Code and itself before it is killed.
 const ORDERLY_END: Duration = Duration::from_secs(6);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Refusal;
 use super::state::{Profile, RootBinding, Session, SubagentPolicy, TurnKey, TurnKind};
+use crate::files::replace::Intent;
 use crate::ledger::once::Claim;
 
 /// Everything a new session is made of.
@@ -114,7 +115,11 @@ pub enum Command {
     Prepare {
         /// The action.
         id: ToolCallId,
+        /// What a write is about to do; a command has no intent beyond its input.
+        intent: Option<Box<Intent>>,
     },
+    /// The operator: undo an action's effect. Its intent is durable from now on.
+    BeginUndo(Box<UndoAsk>),
     /// The action path: this action has its receipt.
     Settle {
         /// The action.
@@ -153,6 +158,8 @@ pub enum Command {
     MarkUncertain {
         /// The action.
         id: ToolCallId,
+        /// What is known, in a sentence.
+        why: String,
     },
     /// The operator: this is what the uncertain action comes to.
     Resolve {
@@ -222,6 +229,19 @@ pub struct CallRequest {
     pub input: String,
     /// Digest of the input.
     pub input_sha256: String,
+}
+
+/// The operator undoes an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UndoAsk {
+    /// The id of the undo, which is an action itself.
+    pub id: ToolCallId,
+    /// The action that it undoes.
+    pub reverts: ToolCallId,
+    /// What is about to be done.
+    pub intent: Intent,
+    /// Actions that are being performed at this moment.
+    pub performing: Vec<ToolCallId>,
 }
 
 /// Claude Code asks for an answer.
@@ -389,7 +409,11 @@ pub enum Effect {
     ActionPrepared {
         /// The action.
         id: ToolCallId,
+        /// What a write is about to do.
+        intent: Option<Box<Intent>>,
     },
+    /// An undo's intent is durable.
+    UndoPrepared(Box<UndoAsk>),
     /// An action has its receipt.
     ActionSettled {
         /// The action.
@@ -410,6 +434,8 @@ pub enum Effect {
     ActionUncertain {
         /// The action.
         id: ToolCallId,
+        /// What is known, in a sentence.
+        why: String,
     },
     /// The lease has a new id.
     LeaseRotated,
@@ -435,6 +461,7 @@ impl Effect {
             Self::TurnAbandoned { .. } => "turn.abandoned",
             Self::ReplyCommitted { .. } => "reply.committed",
             Self::ActionPrepared { .. } => "action.prepared",
+            Self::UndoPrepared(_) => "undo.prepared",
             Self::ActionSettled { .. } => "action.settled",
             Self::ActionCancelled { .. } => "action.cancelled",
             Self::ActionUncertain { .. } => "action.uncertain",

@@ -28,6 +28,7 @@ pub fn create(new: NewSession, now: Timestamp) -> Step {
         state: State::Idle,
         ending: None,
         finishing: Vec::new(),
+        undoing: None,
         runs: 0,
         turns: 0,
         last_result: None,
@@ -71,14 +72,15 @@ fn decide(session: Session, now: Timestamp, command: Command) -> Result<Step, Re
             running::attach(session, &run_id, epoch, enforced_by)
         }
         Command::OpenTurn(ask) => turns::open(session, now, ask),
-        Command::Prepare { id } => actions::prepare(session, &id),
-        Command::Settle { id, receipt } => actions::settle(session, &id, receipt),
+        Command::Prepare { id, intent } => actions::prepare(session, &id, intent),
+        Command::BeginUndo(ask) => actions::begin_undo(session, ask),
+        Command::Settle { id, receipt } => actions::settle(session, now, &id, receipt),
         Command::EndRun { run_id, epoch, outcome } => running::end(session, now, &run_id, epoch, outcome),
         Command::Interrupt { run_id, epoch, why } => {
             Ok(running::interrupt(session, now, &run_id, epoch, &why))
         }
         Command::RunnerGone { run_id, epoch, why } => Ok(running::gone(session, now, &run_id, epoch, &why)),
-        Command::MarkUncertain { id } => actions::mark_uncertain(session, now, &id),
+        Command::MarkUncertain { id, why } => actions::mark_uncertain(session, now, &id, why),
         Command::Resolve { id, receipt } => actions::resolve(session, &id, receipt),
         Command::CheckLease => Ok(lease::check(session, now)),
         Command::Restarted => Ok(restarted(session, now)),
@@ -103,7 +105,8 @@ fn continue_with(
         return Ok(step);
     }
     match &session.state {
-        State::Idle | State::Failed(_) if session.ending.is_none() && session.finishing.is_empty() => {}
+        State::Idle | State::Failed(_)
+            if session.ending.is_none() && session.finishing.is_empty() && session.undoing.is_none() => {}
         State::Stopped(_) => return Err(Refusal::SessionStopped),
         State::LeaseExpired => return Err(Refusal::LeaseExpired),
         State::RecoveryRequired(action) => return Err(Refusal::RecoveryBlocked(action.clone())),

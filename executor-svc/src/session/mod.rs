@@ -20,13 +20,14 @@ mod reply;
 mod running;
 mod state;
 mod stopping;
+mod territory;
 #[cfg(test)]
 mod tests;
 mod turns;
 
 pub use command::{
     Answer, CallRequest, Command, Effect, KnownTurn, LaunchFailure, NewSession, Receipt, RootStanding,
-    RunOutcome, SeenResult, Step, TokenStanding, TurnAsk, TurnStanding,
+    RunOutcome, SeenResult, Step, TokenStanding, TurnAsk, TurnStanding, UndoAsk,
 };
 pub use lease::{Lease, RESTART_GRACE};
 pub use machine::{apply, create};
@@ -35,3 +36,4 @@ pub use state::{
     Attachment, Call, CallState, Ending, LastResult, Profile, ResultText, RootBinding, Run, Session, State,
     Status, StopAsk, SubagentPolicy, Terminal, Turn, TurnKey, TurnKind,
 };
+pub use territory::Territory;

@@ -64,6 +64,9 @@ pub struct Session {
     pub ending: Option<Ending>,
     /// Actions of a closed run whose intent is durable and whose receipt is still to come.
     pub finishing: Vec<Call>,
+    /// An undo of the operator's whose receipt is still to come.
+    #[serde(default)]
+    pub undoing: Option<ToolCallId>,
     /// How many runs there have been.
     pub runs: u32,
     /// How many turns there have been.

@@ -14,15 +14,16 @@ use std::path::{Path, PathBuf};
 use super::dev::{MASK_DIRECTORY, MASK_FILE};
 use super::mountinfo::{self, Mount};
 use super::{Step, failed};
-use crate::launch::{Confinement, Layer, LayerFailure, Remedy, SCRATCH};
+use crate::launch::{Confinement, Layer, LayerFailure, Remedy};
 
 include!(concat!(env!("OUT_DIR"), "/covered.rs"));
 
-/// Hides what is to be hidden.
+/// Hides what is to be hidden. The scratch, which is mounted at `scratch`, is meant to be seen there although it lies
+/// inside of what is hidden: it is ours, and so is that.
 ///
 /// # Errors
 /// When a mask cannot be put, or would hide something in `needed`.
-pub(super) fn apply(confinement: &Confinement, needed: &[PathBuf]) -> Step {
+pub(super) fn apply(confinement: &Confinement, needed: &[PathBuf], scratch: &Path) -> Step {
     let table =
         fs::read("/proc/self/mountinfo").map_err(failed(Layer::Masks, "read /proc/self/mountinfo"))?;
     let mounts = mountinfo::parse(&table);
@@ -33,12 +34,10 @@ pub(super) fn apply(confinement: &Confinement, needed: &[PathBuf]) -> Step {
         let ends = ends_of(path, if of_the_kernel { &[] } else { &mounts })?;
         found.extend(ends.here.into_iter().chain(ends.elsewhere));
     }
-    // The scratch shows there on purpose, also where it lies in a directory that is hidden, as the gateway's state is.
-    let scratch = Path::new(SCRATCH).canonicalize().ok();
     for path in &confinement.hidden {
         let ends = ends_of(path, &mounts)?;
         found.extend(ends.here);
-        found.extend(ends.elsewhere.into_iter().filter(|place| Some(place) != scratch.as_ref()));
+        found.extend(ends.elsewhere.into_iter().filter(|place| place != scratch));
     }
     let needed: Vec<PathBuf> = needed.iter().filter_map(|path| path.canonicalize().ok()).collect();
     let mut last: Option<&Path> = None;

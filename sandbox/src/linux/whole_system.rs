@@ -40,7 +40,7 @@ pub(super) fn build(request: &LaunchRequest, confinement: &Confinement, layers: 
     layers.push(Layer::Dev);
     proc::mount()?.attach(CWD, Path::new("/proc"))?;
     layers.push(Layer::Proc);
-    masks::apply(confinement, &needed(request, confinement))?;
+    masks::apply(confinement, &needed(request, confinement), &covered)?;
     layers.push(Layer::Masks);
     // Whatever was the current directory still shows what was there before.
     rustix::process::chdir("/").map_err(super::failed(Layer::ReadOnlyView, "chdir /"))

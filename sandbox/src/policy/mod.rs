@@ -9,6 +9,7 @@
 //! names of the same files (hard links, bind mounts) can be recognised, and [`ProtectedPaths::survey`] finds what has to
 //! be hidden from a session's commands.
 
+mod commands;
 mod existing;
 mod fold;
 mod list;
@@ -20,6 +21,7 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
+pub use commands::{CommandRules, CommandRulesError, RefusedCommand};
 pub use list::{ListError, Os, ProtectedList, Rule};
 pub use matcher::{Position, ProtectedPaths};
 pub use pattern::PatternError;
@@ -29,4 +31,10 @@ pub use survey::{Survey, SurveyBounds};
 #[must_use]
 pub fn same_name(one: &str, other: &str) -> bool {
     fold::fold(one) == fold::fold(other)
+}
+
+/// The name in a form that is the same for all names that some file system may take for it.
+#[must_use]
+pub fn folded(name: &str) -> std::borrow::Cow<'_, str> {
+    fold::fold(name)
 }

@@ -243,6 +243,10 @@ async fn the_scratch_of_another_session_is_out_of_reach() {
     for attempt in [["read", &*file], ["write", &*file], ["create", &*new]] {
         refused(&confined, &attempt, &["EACCES"], Anybody).await;
     }
+    // What is named inside of the scratch itself is hidden there as well.
+    std::fs::write(own.join("named"), SECRET).unwrap();
+    confined.hidden.push(own.join("named"));
+    refused(&confined, &["read", "/tmp/named"], &["EACCES"], Nobody).await;
     // Also where the state were not hidden: nothing leads out of the scratch.
     confined.hidden.clear();
     refused(&confined, &["write", &file], &["EROFS"], Anybody).await;

@@ -195,6 +195,28 @@ async fn a_scratch_that_a_program_has_prepared_leads_nothing_astray() {
 }
 
 #[tokio::test]
+async fn a_scratch_inside_of_what_is_hidden_shows_itself_and_nothing_around_it() {
+    let host = Host::new();
+    let scratch = host.path("state/scratch");
+    std::fs::create_dir(&scratch).unwrap();
+    std::fs::write(scratch.join("own"), "public").unwrap();
+    std::fs::write(host.path("state/ledger"), "secret").unwrap();
+    let mut confined = command(&host);
+    confined.scratch = Scratch::Directory { path: scratch.clone(), bytes: 1 << 20 };
+    assert!(confined.hidden.contains(&host.path("state")));
+    assert_eq!(inside(&confined, &["read", "/tmp/own"]).await, Cause::Ok("public".into()));
+    for path in
+        [text(&host.path("state/ledger")), text(&scratch.join("own")), "/tmp/../state/ledger".to_owned()]
+    {
+        let found = inside(&confined, &["read", &path]).await;
+        assert!(
+            matches!(&found, Cause::Errno(name) if name == "EACCES" || name == "ENOENT"),
+            "{path}: {found:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn devices_the_kernels_settings_and_its_memory_are_out_of_reach() {
     let host = Host::new();
     let confined = command(&host);

@@ -137,7 +137,7 @@ fn work() -> Map<String, Value> {
         "recovery_required": boolean("Whether an uncertain action waits for a person's decision."),
         "current_run": or_null(
             "The run under way, or null: {run_id, ordinal, started_at, state, attachment (attached, reattaching or \
-             gone), actions: [{tool_call_id, name, state, started_at, elapsed_ms}]}.",
+             gone), actions: [{tool_call_id, name, state, started_at, elapsed_ms, output_bytes (of a command that runs)}]}.",
         ),
         "pending_turn": or_null(
             "The turn that waits for your reply, or null: {turn_id, ordinal, opened_at, kind (prompt, tool_results or \

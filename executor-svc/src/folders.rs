@@ -49,12 +49,27 @@ impl SessionFolders {
         self.top.join("tmp")
     }
 
+    /// What its commands see as `/tmp`.
+    #[must_use]
+    pub fn scratch(&self) -> PathBuf {
+        self.top.join("scratch")
+    }
+
     /// Makes them.
     ///
     /// # Errors
     /// With the path at fault.
     pub fn make(&self) -> io::Result<()> {
-        for dir in [self.top.clone(), self.home(), self.config(), self.run(), self.cwd(), self.tmp()] {
+        let dirs = [
+            self.top.clone(),
+            self.home(),
+            self.config(),
+            self.run(),
+            self.cwd(),
+            self.tmp(),
+            self.scratch(),
+        ];
+        for dir in dirs {
             make_private_dir(&dir)?;
         }
         Ok(())
