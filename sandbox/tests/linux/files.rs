@@ -75,7 +75,7 @@ async fn nothing_starts_in_a_hidden_directory() {
     confined.hidden = vec![host.path("home/dot")];
     assert!(start(&request, &confined).await.is_err());
     confined.hidden.clear();
-    request.cwd = "/nowhere".into();
+    request.cwd = "/nonexistent/gatehouse".into();
     match start(&request, &confined).await {
         Err(LaunchError::Step { stage, errno }) => assert_eq!((stage, errno), (Stage::Directory, 2)),
         other => panic!("{other:?}"),
