@@ -18,7 +18,8 @@ export CLAUDE_BIN ?= $(INSTALLED_CLAUDE)
 
 NPM := npm --cache $(BUILD)/npm-cache --no-audit --no-fund --no-update-notifier --ignore-scripts
 FOREIGN_HOME := $(BUILD)/foreign
-INSTALLED := installed_read installed_prompts installed_replay installed_retries installed_commands installed_direct_write killed_writes guarded_reads real_projects
+INSTALLED := installed_read installed_prompts installed_replay installed_retries installed_commands \
+	installed_direct_write installed_write killed_writes guarded_reads real_projects confinement
 SURFACE := contract cli house
 ROUNDS ?= 5
 
