@@ -114,6 +114,12 @@ lint: ## Format check and clippy, warnings denied
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --features gatehouse-tests/foreign -- -D warnings
 
+.PHONY: check-macos
+check-macos: ## Type-check everything for macOS (brings what it needs into the build folder)
+	@rm -f $(BUILD)/skipped.txt
+	.ci/check-macos $(BUILD)
+	@$(MAKE) --no-print-directory skipped
+
 .PHONY: fmt
 fmt: ## Format
 	cargo fmt --all

@@ -1,12 +1,12 @@
 //! Making an attempt inside and outside, and what is said about it.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use gatehouse_sandbox::launch::{
-    Confined, Confinement, Ended, Exit, LaunchError, LaunchRequest, Launcher, Limits, Policy, ProcessGroup,
-    Scratch, Streams,
+    Confined, Confinement, Ended, Exit, LaunchError, LaunchRequest, Launcher, Limits, Network, Policy,
+    ProcessGroup, SCRATCH, Scratch, Streams,
 };
 use tokio::io::AsyncReadExt;
 
@@ -73,9 +73,52 @@ pub fn command(host: &Host) -> Confinement {
     Confinement {
         hidden: host.hidden(),
         readable: vec![PROBE.into(), env!("CARGO_BIN_EXE_sandbox-launch").into()],
-        scratch: Scratch::Memory { bytes: 32 << 20 },
+        scratch: scratch(host),
         ..Confinement::default()
     }
+}
+
+/// Memory, where it can be had for a program alone.
+#[cfg(target_os = "linux")]
+fn scratch(_: &Host) -> Scratch {
+    Scratch::Memory { bytes: 32 << 20 }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn scratch(host: &Host) -> Scratch {
+    std::fs::create_dir_all(host.path("scratch")).unwrap();
+    Scratch::Directory { path: host.path("scratch"), bytes: 32 << 20 }
+}
+
+/// Where a program finds its scratch.
+pub fn scratch_inside(host: &Host) -> String {
+    if cfg!(target_os = "linux") { SCRATCH.to_owned() } else { host.text("scratch") }
+}
+
+/// The two ports of Claude Code.
+pub const PORTS: [u16; 2] = [4001, 4002];
+
+/// What Claude Code gets, for another program in its place.
+pub fn claude(program: &Path, host: &Host) -> Confinement {
+    Confinement {
+        programs: program_files(program),
+        readable: vec![host.path("ws")],
+        writable: vec![host.path("state")],
+        network: Network::Listeners { ports: PORTS.to_vec() },
+        ..Confinement::default()
+    }
+}
+
+/// Everything that is loaded with a program.
+#[cfg(target_os = "linux")]
+pub fn program_files(program: &Path) -> Vec<PathBuf> {
+    gatehouse_sandbox::launch::program_files(program).unwrap()
+}
+
+/// The rest of it is the system's.
+#[cfg(not(target_os = "linux"))]
+pub fn program_files(program: &Path) -> Vec<PathBuf> {
+    vec![program.to_owned()]
 }
 
 /// A run from start to end.
@@ -134,6 +177,7 @@ pub enum Control {
     /// Anybody's.
     Anybody,
     /// Root's; an ordinary user may not do it outside either.
+    #[cfg(target_os = "linux")]
     Root,
     /// Nobody's: the reason stands beside the probe.
     Nobody,
@@ -152,6 +196,7 @@ pub async fn refused<T: AsRef<str>>(
     assert!(errors.contains(&name.as_str()), "{attempt:?}: {cause:?}, expected one of {errors:?}");
     let proves = match control {
         Control::Anybody => true,
+        #[cfg(target_os = "linux")]
         Control::Root => is_root(),
         Control::Nobody => false,
     };
@@ -161,6 +206,7 @@ pub async fn refused<T: AsRef<str>>(
     }
 }
 
+#[cfg(target_os = "linux")]
 pub fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }

@@ -7,7 +7,7 @@ use crate::probe::{Run, command, request, run};
 
 const GIT: &str = "/usr/bin/git";
 
-fn git_outside(host: &Host, words: &[&str]) {
+pub fn git_outside(host: &Host, words: &[&str]) {
     let done = std::process::Command::new(GIT)
         .args(["-C", &host.text("ws"), "-c", "user.name=t", "-c", "user.email=t@example"])
         .args(words)
@@ -17,7 +17,7 @@ fn git_outside(host: &Host, words: &[&str]) {
     assert!(done.status.success(), "{words:?}: {done:?}");
 }
 
-fn repository() -> Host {
+pub fn repository() -> Host {
     let host = Host::new();
     for words in [&["init", "-q"][..], &["add", "."], &["commit", "-q", "-m", "first"]] {
         git_outside(&host, words);
@@ -25,7 +25,7 @@ fn repository() -> Host {
     host
 }
 
-async fn git(host: &Host, confinement: &Confinement, words: &[&str]) -> Run {
+pub async fn git(host: &Host, confinement: &Confinement, words: &[&str]) -> Run {
     let repository = host.text("ws");
     let argv = [&[GIT, "-C", &repository][..], words].concat();
     let mut request = request(Policy::Git, &argv);
@@ -40,6 +40,11 @@ async fn git(host: &Host, confinement: &Confinement, words: &[&str]) -> Run {
     run(&request, confinement).await
 }
 
+fn says_that_it_cannot_write(run: &Run) -> bool {
+    let refusal = if cfg!(target_os = "linux") { "Read-only file system" } else { "Operation not permitted" };
+    run.stderr.contains(refusal)
+}
+
 #[tokio::test]
 async fn a_repository_is_read_and_not_written() {
     let host = repository();
@@ -49,7 +54,7 @@ async fn a_repository_is_read_and_not_written() {
         assert_eq!(run.ended.how, Exit::Code(0), "{words:?}: {run:?}");
     }
     let refused = git(&host, &confined, &["branch", "other"]).await;
-    assert!(refused.stderr.contains("Read-only file system"), "{refused:?}");
+    assert!(says_that_it_cannot_write(&refused), "{refused:?}");
     git_outside(&host, &["branch", "other"]);
 }
 
@@ -68,7 +73,7 @@ async fn a_worktree_is_made_in_the_two_places_that_may_be_written() {
     confined.writable = vec![host.path("ws/.git")];
     let elsewhere = host.text("home/two");
     let refused = git(&host, &confined, &["worktree", "add", "--detach", &elsewhere, "HEAD"]).await;
-    assert!(refused.stderr.contains("Read-only file system"), "{refused:?}");
+    assert!(says_that_it_cannot_write(&refused), "{refused:?}");
 }
 
 #[tokio::test]
@@ -82,8 +87,9 @@ async fn a_hostile_repository_gets_no_further_than_git() {
     git_outside(&host, &["config", "core.fsmonitor", program.to_str().unwrap()]);
     let run = git(&host, &command(&host), &["status"]).await;
     assert!(run.stderr.contains("ran"), "the attempt was made: {run:?}");
-    assert!(run.stderr.contains("Permission denied"), "{run:?}");
-    assert!(run.stderr.contains("Read-only file system"), "{run:?}");
+    let refusal = if cfg!(target_os = "linux") { "Permission denied" } else { "Operation not permitted" };
+    assert!(run.stderr.contains(refusal), "{run:?}");
+    assert!(says_that_it_cannot_write(&run), "{run:?}");
     assert!(!run.stderr.contains(crate::host::SECRET) && !host.path("ws/stolen").exists());
     let fetch = git(&host, &command(&host), &["ls-remote", "https://127.0.0.1/x.git"]).await;
     assert_ne!(fetch.ended.how, Exit::Code(0));

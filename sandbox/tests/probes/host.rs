@@ -3,8 +3,7 @@
 use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -26,7 +25,8 @@ pub struct Host {
 impl Host {
     /// Below /var/tmp: /tmp is not to be seen inside anyway, so nothing there would prove anything.
     pub fn new() -> Self {
-        let top = tempfile::Builder::new().prefix("gatehouse-probe-").tempdir_in("/var/tmp").unwrap();
+        let place = fs::canonicalize("/var/tmp").unwrap();
+        let top = tempfile::Builder::new().prefix("gatehouse-probe-").tempdir_in(place).unwrap();
         let at = |name: &str| top.path().join(name);
         for dir in ["home/.ssh", "home/dot/aws", "home/dot/keys", "ws", "sockets", "state"] {
             fs::create_dir_all(at(dir)).unwrap();
@@ -83,16 +83,29 @@ impl Drop for Host {
 /// Starts one server of each kind; they end with the test's process.
 fn serve(dir: &Path, abstract_name: &str, reached: &Arc<AtomicUsize>) -> u16 {
     let stream = UnixListener::bind(dir.join("stream")).unwrap();
-    let by_name = UnixListener::bind_addr(&SocketAddr::from_abstract_name(abstract_name).unwrap()).unwrap();
     let datagram = UnixDatagram::bind(dir.join("datagram")).unwrap();
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = tcp.local_addr().unwrap().port();
-    for listener in [stream, by_name] {
+    for listener in std::iter::once(stream).chain(by_name(abstract_name)) {
         count(reached, move || listener.accept().map(drop));
     }
     count(reached, move || datagram.recv(&mut [0; 16]).map(drop));
     count(reached, move || tcp.accept().map(|(mut stream, _)| drop(stream.read(&mut [0; 16]))));
     port
+}
+
+/// A server that has a name and no file.
+#[cfg(target_os = "linux")]
+fn by_name(name: &str) -> Option<UnixListener> {
+    use std::os::linux::net::SocketAddrExt;
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(name).unwrap();
+    Some(UnixListener::bind_addr(&address).unwrap())
+}
+
+/// A Mac has none.
+#[cfg(not(target_os = "linux"))]
+const fn by_name(_: &str) -> Option<UnixListener> {
+    None
 }
 
 fn count(reached: &Arc<AtomicUsize>, next: impl Fn() -> std::io::Result<()> + Send + 'static) {

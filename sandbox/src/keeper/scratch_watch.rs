@@ -10,9 +10,6 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 
-use super::{Step, failed};
-use crate::launch::Layer;
-
 /// Between two looks, at least.
 const SHORTEST: Duration = Duration::from_millis(200);
 /// A look may take one part in so many of the time, so that a large scratch does not keep a processor busy.
@@ -22,7 +19,7 @@ const DEEPEST: usize = 200;
 
 /// A scratch that is watched.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     directory: OwnedFd,
     bytes: u64,
     next: Instant,
@@ -30,20 +27,22 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Opens the directory while the host's view is still there.
-    pub(super) fn on(path: &Path, bytes: u64) -> Step<Self> {
+    ///
+    /// # Errors
+    /// When that fails.
+    pub(crate) fn on(path: &Path, bytes: u64) -> rustix::io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::openat(CWD, path, flags, Mode::empty())
-            .map_err(failed(Layer::Scratch, format!("open {}", path.display())))?;
+        let directory = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
         Ok(Self { directory, bytes, next: Instant::now() + SHORTEST })
     }
 
     /// When the next look is due.
-    pub(super) const fn next(&self) -> Instant {
+    pub(crate) const fn next(&self) -> Instant {
         self.next
     }
 
     /// Whether there is too much in it, when a look is due.
-    pub(super) fn is_over(&mut self) -> bool {
+    pub(crate) fn is_over(&mut self) -> bool {
         let started = Instant::now();
         if started < self.next {
             return false;

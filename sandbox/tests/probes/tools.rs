@@ -1,16 +1,20 @@
 //! What honest programs do works.
 
-use gatehouse_sandbox::launch::{Confinement, Exit, Policy, Scratch};
+use gatehouse_sandbox::launch::{Exit, Policy, SCRATCH, Scratch};
 
 use crate::host::Host;
 use crate::probe::{Cause, can_run, command, inside, request, run};
 
 /// A shell script as a command, its output on success.
 async fn works(host: &Host, script: &str) -> String {
-    let confined = Confinement { scratch: Scratch::Memory { bytes: 256 << 20 }, ..command(host) };
+    let mut confined = command(host);
+    match &mut confined.scratch {
+        Scratch::Memory { bytes } | Scratch::Directory { bytes, .. } => *bytes = 256 << 20,
+        Scratch::None => {}
+    }
     let mut request = request(Policy::Command, &["/bin/sh", "-ec", script]);
     request.cwd = host.path("ws").into();
-    request.env.insert("TMPDIR".into(), "/tmp".into());
+    request.env.insert("TMPDIR".into(), SCRATCH.into());
     let run = run(&request, &confined).await;
     assert_eq!(run.ended.how, Exit::Code(0), "{script}: {run:?}");
     run.stdout
@@ -20,12 +24,13 @@ async fn works(host: &Host, script: &str) -> String {
 async fn shells_pipes_and_temporary_files() {
     let host = Host::new();
     assert_eq!(works(&host, "printf 'b\\na\\nb\\n' | sort | uniq | tr '\\n' ' '").await, "a b ");
-    assert_eq!(works(&host, "f=$(mktemp); echo x > $f; cat $f; cd /tmp/home; pwd").await, "x\n/tmp/home\n");
+    assert_eq!(works(&host, "f=$(mktemp); echo x > $f; cat $f; cd $HOME; touch here; ls").await, "x\nhere\n");
     assert_eq!(
-        works(&host, "cat file; test -r /usr/bin/env; ls / >/dev/null; nproc >/dev/null").await,
+        works(&host, "cat file; test -r /usr/bin/env; ls / >/dev/null; getconf _NPROCESSORS_ONLN >/dev/null")
+            .await,
         "public"
     );
-    assert_eq!(works(&host, "mkfifo /tmp/f; (echo y > /tmp/f &) ; cat /tmp/f").await, "y\n");
+    assert_eq!(works(&host, "f=$TMPDIR/f; mkfifo $f; (echo y > $f &) ; cat $f").await, "y\n");
 }
 
 #[tokio::test]
@@ -40,7 +45,7 @@ async fn terminals_threads_and_pairs() {
 #[tokio::test]
 async fn git_of_ones_own() {
     let host = Host::new();
-    let script = "cd /tmp; git init -q r; cd r; echo x > f; git add f; \
+    let script = "cd $TMPDIR; git init -q r; cd r; echo x > f; git add f; \
         git -c user.name=t -c user.email=t@e commit -q -m first; git log --format=%s";
     assert_eq!(works(&host, script).await, "first\n");
 }
@@ -51,10 +56,10 @@ async fn python_with_several_processes() {
         return;
     }
     let host = Host::new();
-    let script = "cat > /tmp/t.py <<'X'\nimport multiprocessing as m, subprocess\n\
+    let script = "cat > $TMPDIR/t.py <<'X'\nimport multiprocessing as m, subprocess\n\
         def f(x): return x * x\n\
         if __name__ == '__main__':\n    with m.Pool(4) as p: print(sum(p.map(f, range(10))))\n    \
-        print(subprocess.run(['echo', 'z'], capture_output=True, text=True).stdout.strip())\nX\npython3 /tmp/t.py";
+        print(subprocess.run(['echo', 'z'], capture_output=True, text=True).stdout.strip())\nX\npython3 $TMPDIR/t.py";
     assert_eq!(works(&host, script).await, "285\nz\n");
 }
 
@@ -75,7 +80,7 @@ async fn a_compiler() {
         return;
     }
     let host = Host::new();
-    let script = "printf '#include <stdio.h>\\nint main(){puts(\"built\");}' > /tmp/a.c; cc -o /tmp/a /tmp/a.c; /tmp/a";
+    let script = "printf '#include <stdio.h>\\nint main(){puts(\"built\");}' > $TMPDIR/a.c; cc -o $TMPDIR/a $TMPDIR/a.c; $TMPDIR/a";
     assert_eq!(works(&host, script).await, "built\n");
 }
 
@@ -101,7 +106,7 @@ async fn cargo_tests_a_read_only_checkout() {
         .status();
     assert!(locked.unwrap().success());
     let script = format!(
-        "export PATH={}:$PATH CARGO_HOME=/tmp/cargo CARGO_TARGET_DIR=/tmp/target; cargo test -q --offline -- --nocapture",
+        "export PATH={}:$PATH CARGO_HOME=$TMPDIR/cargo CARGO_TARGET_DIR=$TMPDIR/target; cargo test -q --offline -- --nocapture",
         bin.display()
     );
     assert!(works(&host, &script).await.contains("ran"));
