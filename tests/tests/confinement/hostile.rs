@@ -179,7 +179,7 @@ fn of_ours<'a>(machine: &'a Machine, paths: &'a Paths, victim: u64) -> Vec<Probe
         ),
         probe(
             "another program",
-            Attempt::Execute(Path::new("/nowhere")),
+            Attempt::Execute(Path::new("/gatehouse-no-such-program")),
             FORBIDDEN,
             FailsWith(Errno::ENOENT),
         ),
