@@ -17,7 +17,20 @@ pub const NONCE: &str = "0123456789abcdef";
 
 pub struct World {
     top: TempDir,
+    git: PathBuf,
     pub room: Worktrees,
+}
+
+/// The gits of this machine, each a program of its own. `WORKTREE_GIT` names another one for all tests.
+pub fn gits() -> Vec<PathBuf> {
+    if let Some(named) = std::env::var_os("WORKTREE_GIT") {
+        return vec![named.into()];
+    }
+    let mut gits: Vec<PathBuf> =
+        ["/usr/local/bin", "/usr/bin"].iter().map(|dir| Path::new(dir).join("git")).collect();
+    gits.retain(|git| git.is_file());
+    assert!(!gits.is_empty(), "git is needed");
+    gits
 }
 
 /// Where cargo puts what a test run needs: the folder above the tests' own.
@@ -44,6 +57,14 @@ impl World {
     }
 
     pub fn in_dir(place: &str) -> Self {
+        Self::of(place, &gits()[0])
+    }
+
+    pub fn with_git(git: &Path) -> Self {
+        Self::of("/var/tmp", git)
+    }
+
+    fn of(place: &str, git: &Path) -> Self {
         let top = tempfile::Builder::new().prefix("gatehouse-worktree-").tempdir_in(place).unwrap();
         for dir in ["home", "state", "canaries"] {
             fs::create_dir(top.path().join(dir)).unwrap();
@@ -51,12 +72,12 @@ impl World {
         let real = top.path().canonicalize().unwrap();
         let settings = WorktreeSettings {
             launcher: Some(launcher()),
-            path: vec!["/nonexistent".into(), "/usr/local/bin".into(), "/usr/bin".into()],
+            path: vec!["/nonexistent".into(), git.parent().unwrap().into()],
             excludes: None,
             scratch: real.join("state/worktree-scratch"),
         };
         let room = Worktrees::new(settings, policy(&real));
-        Self { top, room }
+        Self { top, git: git.to_owned(), room }
     }
 
     /// A world with a clean repository of a few files in `source`.
@@ -104,7 +125,7 @@ impl World {
 
     /// Plain git, as a user runs it; its environment is this world's.
     pub fn try_git(&self, dir: &Path, words: &[&str]) -> Output {
-        Command::new("/usr/bin/git")
+        Command::new(&self.git)
             .current_dir(dir)
             .args(words)
             .env_clear()
@@ -115,6 +136,11 @@ impl World {
             .envs([("GIT_COMMITTER_NAME", "t"), ("GIT_COMMITTER_EMAIL", "t@example")])
             .output()
             .unwrap()
+    }
+
+    /// Whether this git knows the other way of keeping refs: since 2.45.
+    pub fn has_reftables(&self) -> bool {
+        self.try_git(&self.path(""), &["init", "-h"]).stdout.windows(10).any(|word| word == b"ref-format")
     }
 
     /// The same, where it must succeed; what it says.
