@@ -107,10 +107,11 @@ fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -
             let receipt = tools::cancelled_receipt(id, tool, why, tools::ReceiptBudget::MIN);
             record_receipt(tx, id, &receipt, now)?
         }
-        Effect::ActionUncertain { id } => json!({ "tool_call_id": id }),
+        Effect::ActionUncertain { id, why } => json!({ "tool_call_id": id, "why": why }),
         Effect::StopRequested => {
             json!({ "request_id": session.stop.as_ref().map(|stop| stop.request_id.as_str()) })
         }
+        Effect::WorktreeMade { head, registration } => json!({ "head": head, "registration": registration }),
         Effect::LeaseRotated | Effect::LeaseRanOut | Effect::Stopped => json!({}),
         Effect::Attached => json!({ "enforced_by": session.enforced_by }),
         Effect::Launch { .. } | Effect::EndRunner { .. } => Value::Null,

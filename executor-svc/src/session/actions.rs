@@ -2,7 +2,8 @@
 
 use gatehouse_proto::ids::ToolCallId;
 
-use super::command::{Effect, Receipt, Step, UndoAsk};
+use super::command::{Receipt, Step, UndoAsk};
+use super::effect::Effect;
 use super::machine::done;
 use super::state::{Call, CallState, Session, State};
 use super::{Refusal, stopping};
@@ -65,14 +66,19 @@ pub(super) fn settle(
 }
 
 /// What is on disk is neither before nor after: the session stops until a person decides.
-pub(super) fn mark_uncertain(mut session: Session, now: Timestamp, id: &ToolCallId) -> Result<Step, Refusal> {
+pub(super) fn mark_uncertain(
+    mut session: Session,
+    now: Timestamp,
+    id: &ToolCallId,
+    why: String,
+) -> Result<Step, Refusal> {
     let undoing = session.undoing.as_ref() == Some(id);
     match call_mut(&mut session, id) {
         _ if undoing => {}
         Some(call) if call.state == CallState::Prepared => {}
         _ => return Err(Refusal::NotAuthorised),
     }
-    let mut effects = vec![Effect::ActionUncertain { id: id.clone() }];
+    let mut effects = vec![Effect::ActionUncertain { id: id.clone(), why }];
     stopping::close_run(&mut session, now, "the effect of an action is uncertain", &mut effects);
     session.state = State::RecoveryRequired(id.clone());
     Ok(done(session, effects))

@@ -15,13 +15,6 @@ pub(super) struct Mount {
     point: PathBuf,
 }
 
-impl Mount {
-    /// Whether this is where it is mounted.
-    pub(super) fn is_at(&self, path: &Path) -> bool {
-        self.point == path
-    }
-}
-
 /// Reads the table. Lines of another form are left out; the kernel writes none.
 pub(super) fn parse(text: &[u8]) -> Vec<Mount> {
     let line = |line: &[u8]| {

@@ -2,7 +2,6 @@
 
 use std::ffi::CStr;
 use std::fs::File;
-use std::time::Duration;
 
 use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
@@ -57,15 +56,14 @@ pub(super) enum Writers<'a> {
 }
 
 /// A child process has the descriptors of its parent until it is executed: our own last write can look like somebody
-/// else's for that long.
+/// else's for that long. How many milliseconds to wait before each look.
 #[cfg(target_os = "linux")]
-const AGAIN: [Duration; 4] =
-    [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(4), Duration::from_millis(15)];
+const AGAIN: [u64; 4] = [0, 1, 4, 15];
 
 #[cfg(target_os = "linux")]
 pub(super) fn writers(file: &File) -> Writers<'_> {
     for pause in AGAIN {
-        std::thread::sleep(pause);
+        std::thread::sleep(std::time::Duration::from_millis(pause));
         match gatehouse_sandbox::open_file::no_writers(file) {
             Ok(Some(lease)) => return Writers::Nobody(lease),
             Ok(None) => {}
