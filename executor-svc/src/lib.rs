@@ -2,7 +2,7 @@
 //!
 //! Rooms, ground floor first; a room imports only from floors below it:
 //! 1. `clock`, `config`
-//! 2. `ledger`, `files`
+//! 2. `ledger`, `content`, `files`
 //! 3. `session`: the pure session machine
 //! 4. `tools`; `engine`: where a command meets the ledger; `action`: the one path every tool call takes
 //! 5. `runner`: processes
@@ -16,6 +16,7 @@
 pub mod action;
 pub mod clock;
 pub mod config;
+pub mod content;
 pub mod engine;
 pub mod files;
 pub mod ledger;
