@@ -13,21 +13,23 @@ use std::path::{Path, PathBuf};
 
 use super::dev::{MASK_DIRECTORY, MASK_FILE};
 use super::mountinfo::{self, Mount};
-use super::{Step, failed};
+use super::{Step, failed, mounts};
 use crate::launch::{Confinement, Layer, LayerFailure, Remedy};
 
 include!(concat!(env!("OUT_DIR"), "/covered.rs"));
 
-/// Hides what is to be hidden. The scratch, which is mounted at `scratch`, is meant to be seen there although it lies
-/// inside of what is hidden: it is ours, and so is that.
+/// The host's mounts, before any of ours is made. Ours show nothing that could be hidden: a place shows where it was, and
+/// the scratch is meant to be seen at its place although it may lie inside of what is hidden.
+pub(super) fn mounts_of_the_host() -> Step<Vec<u8>> {
+    mountinfo::own().map_err(failed(Layer::Masks, "read /proc/self/mountinfo"))
+}
+
+/// Hides what is to be hidden; `mounts` is what [`mounts_of_the_host`] gave.
 ///
 /// # Errors
 /// When a mask cannot be put, or would hide something in `needed`.
-pub(super) fn apply(confinement: &Confinement, needed: &[PathBuf], scratch: &Path) -> Step {
-    let table =
-        fs::read("/proc/self/mountinfo").map_err(failed(Layer::Masks, "read /proc/self/mountinfo"))?;
-    let mut mounts = mountinfo::parse(&table);
-    mounts.retain(|mount| !mount.is_at(scratch));
+pub(super) fn apply(confinement: &Confinement, needed: &[PathBuf], mounts: &[u8]) -> Step {
+    let mounts = mountinfo::parse(mounts);
     let mut found = BTreeSet::new();
     for path in COVERED.iter().map(Path::new) {
         // The kernel's own file systems show nowhere else: each is of its own device.
@@ -37,7 +39,7 @@ pub(super) fn apply(confinement: &Confinement, needed: &[PathBuf], scratch: &Pat
     for path in &confinement.hidden {
         found.extend(ends_of(path, &mounts)?);
     }
-    let needed: Vec<PathBuf> = needed.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    let needed: Vec<PathBuf> = needed.iter().filter_map(|path| mounts::resolve(path).ok()).collect();
     let mut last: Option<&Path> = None;
     for path in &found {
         // Sorted: what lies below a mask comes right after it, and is hidden with it.
@@ -63,12 +65,8 @@ fn conflict(path: &Path, needed: &Path) -> LayerFailure {
 
 /// Where `path` leads, and where else that shows. Nothing where it does not exist or we cannot get there: the program,
 /// with the same identity and fewer rights, cannot either.
-fn ends_of(path: &Path, mounts: &[Mount]) -> Step<Vec<PathBuf>> {
-    // One look for what does not exist, as most of these do not.
-    if path.symlink_metadata().is_err_and(|error| is_out_of_reach(&error)) {
-        return Ok(Vec::new());
-    }
-    let real = match path.canonicalize() {
+fn ends_of(path: &Path, mounts: &[Mount<'_>]) -> Step<Vec<PathBuf>> {
+    let real = match mounts::resolve(path) {
         Ok(real) => real,
         Err(error) if is_out_of_reach(&error) => return Ok(Vec::new()),
         Err(error) => return Err(failed(Layer::Masks, format!("realpath {}", path.display()))(error)),

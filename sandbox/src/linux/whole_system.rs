@@ -25,6 +25,7 @@ struct Place {
 /// When any step fails.
 pub(super) fn build(request: &LaunchRequest, confinement: &Confinement, layers: &mut Vec<Layer>) -> Step {
     mounts::make_private()?;
+    let host = masks::mounts_of_the_host()?;
     let devices = dev::Devices::of_the_host()?;
     let covered = mounts::real(Layer::Scratch, Path::new(SCRATCH))?;
     let places = places(confinement, &covered)?;
@@ -40,7 +41,7 @@ pub(super) fn build(request: &LaunchRequest, confinement: &Confinement, layers: 
     layers.push(Layer::Dev);
     proc::mount()?.attach(CWD, Path::new("/proc"))?;
     layers.push(Layer::Proc);
-    masks::apply(confinement, &needed(request, confinement), &covered)?;
+    masks::apply(confinement, &needed(request, confinement), &host)?;
     layers.push(Layer::Masks);
     // Whatever was the current directory still shows what was there before.
     rustix::process::chdir("/").map_err(super::failed(Layer::ReadOnlyView, "chdir /"))
