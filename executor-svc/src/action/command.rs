@@ -1,10 +1,10 @@
 //! A command's way: looked at, prepared, run once, settled.
 
-use super::{AGAIN, Actions, Open, blocking};
-use crate::commands::{CommandCall, CommandFault, Plan};
+use super::{Actions, Open, blocking};
+use crate::commands::{CommandCall, CommandFault, Places, Plan};
 use crate::engine::{Fault, Flight};
 use crate::folders::SessionFolders;
-use crate::session::{Command, Receipt, Refusal};
+use crate::session::{Command, Isolation, Refusal};
 use crate::tools::{command_receipt, refused_command_receipt};
 
 impl Actions {
@@ -20,7 +20,7 @@ impl Actions {
             Err(fault) => return self.settle(&open.session.id, open.id.clone(), refused(&fault)).await,
         };
         let prepared = open.id.clone();
-        let prepare = move |_: &_, _| Ok(Command::Prepare { id: prepared });
+        let prepare = move |_: &_, _| Ok(Command::Prepare { id: prepared, intent: None });
         match self.engine.submit(&open.session.id, None, prepare).await {
             Ok(_) => {}
             // A stop or an expiry came first and left a receipt that says so.
@@ -31,30 +31,22 @@ impl Actions {
             Ok(finished) => command_receipt(&open.id, open.budget(), &finished),
             Err(fault) => refused(&fault),
         };
-        self.settle_in_the_end(open, receipt).await;
+        self.settle_in_the_end(&open.session.id, open.id.clone(), receipt).await;
         Ok(())
     }
 
     async fn plan(&self, open: &Open, call: CommandCall) -> Result<Result<Plan, CommandFault>, Fault> {
         let folders = SessionFolders::of(&self.engine.settings().state_dir, &open.session.id);
         let (commands, files) = (self.commands.clone(), self.files_of(&open.session));
+        let worktree = open.session.isolation.as_ref().and_then(Isolation::made);
+        let repository = worktree.map(|worktree| worktree.common_dir.clone());
         blocking(move || {
             folders.make().map_err(|error| {
                 // Where the folders lie is nobody's business.
                 CommandFault::Sandbox(format!("the session's scratch cannot be made: {}", error.kind()))
             })?;
-            commands.plan(&call, &files, folders.scratch())
+            commands.plan(&call, &files, Places { scratch: folders.scratch(), repository })
         })
         .await
-    }
-
-    /// Records the receipt of what has been done, however long the ledger cannot be written: it is not done again, and
-    /// nobody else knows what came of it.
-    async fn settle_in_the_end(&self, open: Open, receipt: Receipt) {
-        let session = &open.session.id;
-        while let Err(error) = self.settle(session, open.id.clone(), receipt.clone()).await {
-            tracing::error!(%session, %error, "the receipt of a command could not be recorded yet");
-            tokio::time::sleep(AGAIN).await;
-        }
     }
 }

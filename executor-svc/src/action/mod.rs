@@ -8,6 +8,7 @@
 //! What only looks is performed as often as need be. What may have an effect is *prepared* first: from that commit on it
 //! is never begun again, and a crash leaves it to [`Actions::reconcile`].
 
+mod change;
 mod command;
 mod reconcile;
 mod short;
@@ -19,13 +20,16 @@ use std::time::{Duration, Instant};
 use gatehouse_proto::ids::{RunId, SessionId, ToolCallId};
 
 use crate::commands::Commands;
+use crate::content::ContentStore;
 use crate::engine::{Engine, Fault, Flight, Takeoff};
+use crate::files::replace::Replacer;
 use crate::files::{Root, SessionFiles};
 use crate::ledger::LedgerError;
 use crate::ledger::actions::{self, ActionRow};
 use crate::session::{CallState, Command, Refusal, Session, State};
 use crate::tools::{self, CheckedInput, ReadingInput, Receipt, ReceiptBudget, ToolContext, ToolName};
 
+use change::Workshop;
 pub use short::ShortResult;
 
 /// Between two tries to record what must not be lost.
@@ -55,6 +59,7 @@ pub struct Invocation {
 pub struct Actions {
     engine: Engine,
     commands: Arc<Commands>,
+    workshop: Workshop,
     files: Arc<Mutex<HashMap<SessionId, Arc<SessionFiles>>>>,
 }
 
@@ -73,8 +78,9 @@ struct Open {
 impl Actions {
     /// Actions of this engine's sessions.
     #[must_use]
-    pub fn new(engine: Engine, commands: Commands) -> Self {
-        Self { engine, commands: Arc::new(commands), files: Arc::default() }
+    pub fn new(engine: Engine, commands: Commands, replacer: Replacer, content: ContentStore) -> Self {
+        let workshop = Workshop { replacer, content };
+        Self { engine, commands: Arc::new(commands), workshop, files: Arc::default() }
     }
 
     /// Gives the call's result, performing it if nobody has.
@@ -136,6 +142,7 @@ impl Actions {
         }
         match input {
             CheckedInput::Reading(input) => self.look(open, input, flight).await,
+            CheckedInput::Change(input) => self.change(open, input, flight).await,
             CheckedInput::Command(call) => self.run_command(open, call, flight).await,
         }
     }
@@ -155,6 +162,31 @@ impl Actions {
             // A stop or an expiry came first and left a receipt that says so.
             Ok(_) | Err(Fault::Refused(Refusal::NotAuthorised)) => Ok(()),
             Err(fault) => Err(fault),
+        }
+    }
+
+    /// Records the receipt of what has been done, however long the ledger cannot be written: it is not done again, and
+    /// nobody else knows what came of it.
+    async fn settle_in_the_end(&self, session: &SessionId, id: ToolCallId, receipt: Receipt) {
+        while let Err(error) = self.settle(session, id.clone(), receipt.clone()).await {
+            tracing::error!(%session, %error, "the receipt of an action could not be recorded yet");
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// Nobody can tell what came of it: the session stops until a person decides.
+    async fn mark_uncertain(&self, session: &SessionId, id: ToolCallId, why: String) {
+        loop {
+            let (marked, told) = (id.clone(), why.clone());
+            let mark = move |_: &_, _| Ok(Command::MarkUncertain { id: marked, why: told });
+            match self.engine.submit(session, None, mark).await {
+                // Marked before, or settled.
+                Ok(_) | Err(Fault::Refused(_)) => return,
+                Err(error) => {
+                    tracing::error!(%session, %error, "an uncertain action could not be marked yet")
+                }
+            }
+            tokio::time::sleep(AGAIN).await;
         }
     }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use file::{HardLinks, Mirror, NetworkFileSystems, Protocols};
+pub use file::{HardLinks, Mirror, NetworkFileSystems, Protocols, WithoutExchange};
 pub use keys::{KEYS, Key};
 pub use paths::Overrides;
 
@@ -71,6 +71,8 @@ pub struct Settings {
     pub files: FileSettings,
     /// What commands find and may take.
     pub commands: CommandSettings,
+    /// How files are changed.
+    pub writing: WritingSettings,
     /// What `gatehouse up` passes to the front.
     pub front: FrontSettings,
 }
@@ -122,6 +124,19 @@ pub struct FileSettings {
     pub whole_hash_limit: u64,
 }
 
+/// How files are changed.
+#[derive(Debug, Clone)]
+pub struct WritingSettings {
+    /// The largest file that is changed, before or after, in bytes.
+    pub max_file_bytes: u64,
+    /// File systems that cannot swap two names.
+    pub without_exchange: WithoutExchange,
+    /// The most that is kept of what files were before and after, in bytes.
+    pub content_bytes: u64,
+    /// Where worktrees are made.
+    pub worktree_dir: PathBuf,
+}
+
 /// What commands find and may take.
 #[derive(Debug, Clone, Default)]
 pub struct CommandSettings {
@@ -129,6 +144,8 @@ pub struct CommandSettings {
     pub path: Vec<PathBuf>,
     /// Where tool chains keep what they have installed, by the variable that tells them.
     pub tools: BTreeMap<String, PathBuf>,
+    /// The user's own list of files that git ignores, if there is one.
+    pub git_excludes: Option<PathBuf>,
     /// Whether commands have a loopback interface of their own.
     pub private_loopback: bool,
     /// The most that a session's scratch may hold, in bytes.

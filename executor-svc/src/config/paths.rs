@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::file::{self, File};
-use super::{ClaudeSettings, CommandSettings, ConfigError, FileSettings, FrontSettings, Limits, Settings};
+use super::{
+    ClaudeSettings, CommandSettings, ConfigError, FileSettings, FrontSettings, Limits, Settings,
+    WritingSettings,
+};
 
 /// Flags and environment.
 #[derive(Debug, Clone, Default)]
@@ -76,6 +79,7 @@ pub(super) fn resolve(
         limits: limits(&file.limits)?,
         files: files(file.files)?,
         commands: commands(file.commands, environment)?,
+        writing: writing(file.writing, &state_dir)?,
         front: front(file.front, &state_dir)?,
         state_dir,
         runtime_dir,
@@ -157,9 +161,32 @@ fn commands(file: file::Commands, environment: &Environment) -> Result<CommandSe
     Ok(CommandSettings {
         path,
         tools: TOOL_PLACES.into_iter().filter_map(place).collect(),
+        git_excludes: git_excludes(environment),
         private_loopback: file.private_loopback,
         scratch_bytes: scratch,
         processes: bounded("commands.processes", file.processes, 1024, 16..=1 << 20)?,
+    })
+}
+
+/// Where git looks for it if its settings do not say; those are not read.
+fn git_excludes(environment: &Environment) -> Option<PathBuf> {
+    let base =
+        absolute(environment, "XDG_CONFIG_HOME").or_else(|| Some(home(environment)?.join(".config")))?;
+    Some(base.join("git/ignore")).filter(|file| file.is_file())
+}
+
+fn writing(file: file::Writing, state_dir: &Path) -> Result<WritingSettings, ConfigError> {
+    // Beside the state directory, not inside: that is protected, and worktrees are for everybody to look at.
+    let beside = || {
+        let mut name = state_dir.as_os_str().to_owned();
+        name.push("-worktrees");
+        PathBuf::from(name)
+    };
+    Ok(WritingSettings {
+        max_file_bytes: bounded("writing.max_file_bytes", file.max_file_bytes, 64 << 20, 1 << 10..=1 << 30)?,
+        without_exchange: file.without_exchange,
+        content_bytes: bounded("writing.content_bytes", file.content_bytes, 10 << 30, 1 << 20..=1 << 44)?,
+        worktree_dir: must_be_absolute("writing.worktree_dir", file.worktree_dir.unwrap_or_else(beside))?,
     })
 }
 

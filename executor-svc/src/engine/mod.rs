@@ -8,6 +8,7 @@ mod flight;
 mod performing;
 mod record;
 mod recovery;
+mod territory;
 mod watchers;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use tokio::sync::watch;
 pub use flight::{Flight, Takeoff};
 pub use performing::{Entry, Performed, Performing};
 pub use recovery::{Guess, RecoverySecret, SecretError, Tries, private_file};
+pub use territory::taken_meanwhile;
 pub use watchers::Watchers;
 
 use crate::clock::{Clock, Timestamp};
@@ -45,6 +47,9 @@ pub enum Fault {
     /// As many sessions are live as may be.
     #[error("{0} sessions are live")]
     Capacity(u32),
+    /// Another live session writes there.
+    #[error("another live session works in {0:?}")]
+    RootTaken(std::path::PathBuf),
     /// The ledger cannot be read or written.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
@@ -301,6 +306,9 @@ impl Engine {
                     let live = sessions::count_live(tx)?;
                     if live >= capacity {
                         return Err(WriteError::Refused(Fault::Capacity(live)));
+                    }
+                    if let Some(path) = territory::taken(tx, &new)? {
+                        return Err(WriteError::Refused(Fault::RootTaken(path)));
                     }
                     create(new, engine.now())
                 }

@@ -6,7 +6,7 @@
 //!   found, not at how it was spelled.
 //! * A refusal is a [`FileFault`], which carries the stable code of the receipt.
 //!
-//! Nothing here writes.
+//! * [`replace`]: the one way in which a file of the user's is written.
 
 mod fault;
 mod links;
@@ -14,6 +14,7 @@ mod mounts;
 mod path;
 mod policy;
 mod protected_inodes;
+pub mod replace;
 mod root;
 mod session;
 mod sys;

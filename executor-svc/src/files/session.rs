@@ -80,12 +80,12 @@ pub(crate) struct OpenDirectory {
 }
 
 /// What was found: an object, its real path, and what it lies on.
-struct Found {
-    handle: Handle,
-    facts: Facts,
-    real: PathBuf,
-    mount: Mount,
-    mounts: Mounts,
+pub(super) struct Found {
+    pub(super) handle: Handle,
+    pub(super) facts: Facts,
+    pub(super) real: PathBuf,
+    pub(super) mount: Mount,
+    pub(super) mounts: Mounts,
 }
 
 impl SessionFiles {
@@ -174,6 +174,16 @@ impl SessionFiles {
             self.judge_mount(mount, path, path)?;
         }
         let handle = sys::find(path).map_err(|errno| self.explain(errno, path))?;
+        self.judge_found(handle, path, mounts)
+    }
+
+    /// Judges an object that was found under an absolute path without dots.
+    pub(super) fn judge_found(
+        &self,
+        handle: Handle,
+        path: &Path,
+        mounts: Mounts,
+    ) -> Result<Found, FileFault> {
         let facts = sys::stat(&handle.0).map_err(|errno| from_errno(errno, path))?;
         let real = sys::real_path(&handle.0).map_err(|errno| from_errno(errno, path))?;
         if !same_place(&real, path) {
@@ -248,7 +258,7 @@ impl SessionFiles {
     }
 
     /// Why an object could not be found; a symbolic link is named together with its real target.
-    fn explain(&self, errno: Errno, path: &Path) -> FileFault {
+    pub(super) fn explain(&self, errno: Errno, path: &Path) -> FileFault {
         if errno != Errno::LOOP {
             return from_errno(errno, path);
         }

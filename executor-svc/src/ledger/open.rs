@@ -12,10 +12,11 @@ use super::{LedgerError, Readers, Writer};
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0001_walking_gateway.sql"),
     include_str!("../../migrations/0002_prepared_actions.sql"),
+    include_str!("../../migrations/0003_writing.sql"),
 ];
 
 /// The newest schema version.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
 
 /// An opened ledger: the way in and the way out.

@@ -29,14 +29,18 @@ pub(super) enum Kind {
     Path,
     /// Text of so many bytes, in one line.
     Line { min: usize, max: usize },
+    /// Text of so many bytes, of any number of lines.
+    Text { min: usize, max: usize },
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A SHA-256 in hexadecimal.
+    Sha256,
     /// A cursor: text of at most so many bytes.
     Cursor { max: usize },
     /// A whole number.
     Integer { min: u64, max: u64, default: Option<u64> },
     /// true or false; false when left out.
     Flag,
-    /// Text of at most so many bytes, with whatever characters.
-    Text { max: usize },
     /// A list of so many strings, with at most so many bytes in all; no NUL, for they are arguments.
     Strings { min: usize, max: usize, bytes: usize },
     /// At most so many environment variables of at most so many bytes each.
@@ -78,6 +82,13 @@ fn property(field: &Field) -> Value {
         Kind::Cursor { max } => {
             json!({"type": "string", "minLength": 1, "maxLength": max, "description": description})
         }
+        Kind::Text { min, max } => {
+            json!({"type": "string", "minLength": min.min(1), "maxLength": max, "description": description})
+        }
+        Kind::Choice(words) => json!({"type": "string", "enum": words, "description": description}),
+        Kind::Sha256 => {
+            json!({"type": "string", "pattern": "^[0-9a-fA-F]{64}$", "description": description})
+        }
         Kind::Integer { min, max, default: None } => {
             json!({"type": "integer", "minimum": min, "maximum": max, "description": description})
         }
@@ -85,7 +96,6 @@ fn property(field: &Field) -> Value {
             json!({"type": "integer", "minimum": min, "maximum": max, "default": default, "description": description})
         }
         Kind::Flag => json!({"type": "boolean", "default": false, "description": description}),
-        Kind::Text { max } => json!({"type": "string", "maxLength": max, "description": description}),
         Kind::Strings { min, max, .. } => {
             json!({"type": "array", "items": {"type": "string"}, "minItems": min, "maxItems": max, "description": description})
         }
@@ -130,6 +140,27 @@ fn checked_field(field: &Field, value: &Value) -> Result<Value, InputFault> {
         (Kind::Line { min, max }, Value::String(text)) => {
             checked_line(text, min, max).map_or_else(wrong, |()| Ok(value.clone()))
         }
+        (Kind::Text { min, max }, Value::String(text)) => {
+            if (min..=max).contains(&text.len()) {
+                Ok(value.clone())
+            } else {
+                wrong(format!("must have {min} to {max} bytes, it has {}", text.len()))
+            }
+        }
+        (Kind::Choice(words), Value::String(text)) => {
+            if words.contains(&text.as_str()) {
+                Ok(value.clone())
+            } else {
+                wrong(format!("must be one of {}", words.join(", ")))
+            }
+        }
+        (Kind::Sha256, Value::String(text)) => {
+            if text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                Ok(Value::String(text.to_ascii_lowercase()))
+            } else {
+                wrong("must be the 64 hexadecimal digits of a SHA-256".to_owned())
+            }
+        }
         (Kind::Cursor { max }, Value::String(text)) => {
             if text.len() <= max {
                 Ok(value.clone())
@@ -142,24 +173,23 @@ fn checked_field(field: &Field, value: &Value) -> Result<Value, InputFault> {
             _ => wrong(format!("must be a whole number from {min} to {max}")),
         },
         (Kind::Flag, Value::Bool(_)) => Ok(value.clone()),
-        (Kind::Text { max }, Value::String(text)) => {
-            if text.len() <= max {
-                Ok(value.clone())
-            } else {
-                wrong(format!("must have at most {max} bytes, it has {}", text.len()))
-            }
-        }
         (Kind::Strings { min, max, bytes }, Value::Array(items)) => {
             checked_strings(items, min, max, bytes).map_or_else(wrong, |()| Ok(value.clone()))
         }
         (Kind::Variables { max, bytes }, Value::Object(variables)) => {
             checked_variables(variables, max, bytes).map_or_else(wrong, |()| Ok(value.clone()))
         }
-        (Kind::Path | Kind::Line { .. } | Kind::Cursor { .. } | Kind::Text { .. }, _) => {
-            wrong("must be a string".to_owned())
-        }
         (Kind::Strings { .. }, _) => wrong("must be a list of strings".to_owned()),
         (Kind::Variables { .. }, _) => wrong("must be an object of strings".to_owned()),
+        (
+            Kind::Path
+            | Kind::Line { .. }
+            | Kind::Text { .. }
+            | Kind::Choice(_)
+            | Kind::Sha256
+            | Kind::Cursor { .. },
+            _,
+        ) => wrong("must be a string".to_owned()),
         (Kind::Integer { .. }, _) => wrong("must be a whole number".to_owned()),
         (Kind::Flag, _) => wrong("must be true or false".to_owned()),
     }

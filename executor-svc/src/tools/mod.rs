@@ -4,18 +4,23 @@
 //! and always gives a [`Receipt`]: what the machine's state or the policy refuses is a receipt with `ok: false`.
 //! A tool is added with a file here, a [`ToolName`], a [`CheckedInput`] and an entry in the registry.
 
+pub mod change;
 mod cursor;
 mod cut;
+pub mod diff;
+pub mod edit;
 mod find_files;
 mod globs;
 mod input;
 mod listing;
+pub mod notebook_edit;
 mod patience;
 mod read;
 mod receipt;
 mod redact;
 mod run_command;
 mod search_text;
+pub mod write;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,12 +33,16 @@ use serde_json::Value;
 use crate::cancel::Cancel;
 use crate::commands::CommandCall;
 use crate::files::{FileFault, Profile, SessionFiles};
+pub use change::{PlanFault, Planned};
+pub use edit::EditInput;
 pub use find_files::FindFilesInput;
 pub use input::InputFault;
+pub use notebook_edit::NotebookEditInput;
 pub use read::ReadInput;
 pub use receipt::{Receipt, ReceiptBudget, cancelled_receipt};
 pub use run_command::{command_receipt, interrupted_command_receipt, refused_command_receipt};
 pub use search_text::SearchTextInput;
+pub use write::WriteInput;
 
 /// The tools there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,13 +53,27 @@ pub enum ToolName {
     FindFiles,
     /// Finds text in files.
     SearchText,
+    /// Replaces text in a file.
+    Edit,
+    /// Makes or overwrites a file.
+    Write,
+    /// Changes a cell of a notebook.
+    NotebookEdit,
     /// Runs a program.
     RunCommand,
 }
 
 impl ToolName {
     /// Every tool, in the order of the contract.
-    pub const ALL: [Self; 4] = [Self::Read, Self::FindFiles, Self::SearchText, Self::RunCommand];
+    pub const ALL: [Self; 7] = [
+        Self::Read,
+        Self::FindFiles,
+        Self::SearchText,
+        Self::Edit,
+        Self::Write,
+        Self::NotebookEdit,
+        Self::RunCommand,
+    ];
 
     /// The logical name.
     #[must_use]
@@ -59,6 +82,9 @@ impl ToolName {
             Self::Read => "Read",
             Self::FindFiles => "FindFiles",
             Self::SearchText => "SearchText",
+            Self::Edit => "Edit",
+            Self::Write => "Write",
+            Self::NotebookEdit => "NotebookEdit",
             Self::RunCommand => "RunCommand",
         }
     }
@@ -82,6 +108,8 @@ impl std::fmt::Display for ToolName {
 pub enum CheckedInput {
     /// It only looks: performed as often as need be.
     Reading(ReadingInput),
+    /// It changes a file: prepared, and made once.
+    Change(ChangeInput),
     /// It runs a program: once.
     Command(CommandCall),
 }
@@ -96,6 +124,52 @@ pub enum ReadingInput {
     FindFiles(FindFilesInput),
     /// For [`ToolName::SearchText`].
     SearchText(SearchTextInput),
+}
+
+/// The input of a tool that changes a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum ChangeInput {
+    /// For [`ToolName::Edit`].
+    Edit(EditInput),
+    /// For [`ToolName::Write`].
+    Write(WriteInput),
+    /// For [`ToolName::NotebookEdit`].
+    NotebookEdit(NotebookEditInput),
+}
+
+impl ChangeInput {
+    /// The tool that it is for.
+    #[must_use]
+    pub const fn tool(&self) -> ToolName {
+        match self {
+            Self::Edit(_) => ToolName::Edit,
+            Self::Write(_) => ToolName::Write,
+            Self::NotebookEdit(_) => ToolName::NotebookEdit,
+        }
+    }
+
+    /// The file that it is about.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Edit(input) => &input.file_path,
+            Self::Write(input) => &input.file_path,
+            Self::NotebookEdit(input) => &input.notebook_path,
+        }
+    }
+
+    /// What the file is to be, from its bytes (`None` if there is no file). The same again from the same.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    pub fn plan(&self, before: Option<&[u8]>) -> Result<Planned, PlanFault> {
+        match self {
+            Self::Edit(input) => edit::plan(input, before),
+            Self::Write(input) => write::plan(input, before),
+            Self::NotebookEdit(input) => notebook_edit::plan(input, before),
+        }
+    }
 }
 
 impl CheckedInput {
@@ -177,6 +251,11 @@ pub fn check(name: ToolName, input: &Value) -> Result<CheckedInput, InputFault> 
         ToolName::SearchText => {
             search_text::check(input).map(ReadingInput::SearchText).map(CheckedInput::Reading)
         }
+        ToolName::Edit => edit::check(input).map(ChangeInput::Edit).map(CheckedInput::Change),
+        ToolName::Write => write::check(input).map(ChangeInput::Write).map(CheckedInput::Change),
+        ToolName::NotebookEdit => {
+            notebook_edit::check(input).map(ChangeInput::NotebookEdit).map(CheckedInput::Change)
+        }
         ToolName::RunCommand => run_command::check(input).map(CheckedInput::Command),
     }
 }
@@ -190,11 +269,12 @@ pub fn descriptions(profile: Profile) -> Vec<ToolDescription> {
 /// Whether a session of this profile has the tool.
 #[must_use]
 pub const fn has(profile: Profile, name: ToolName) -> bool {
-    match (profile, name) {
-        (
-            Profile::ReadOnly | Profile::DirectWrite | Profile::WorktreeWrite,
-            ToolName::Read | ToolName::FindFiles | ToolName::SearchText | ToolName::RunCommand,
-        ) => true,
+    match name {
+        ToolName::Read | ToolName::FindFiles | ToolName::SearchText | ToolName::RunCommand => true,
+        ToolName::Edit | ToolName::Write | ToolName::NotebookEdit => match profile {
+            Profile::ReadOnly => false,
+            Profile::DirectWrite | Profile::WorktreeWrite => true,
+        },
     }
 }
 
@@ -203,9 +283,12 @@ fn describe(name: ToolName) -> ToolDescription {
         ToolName::Read => (read::DESCRIPTION, read::FIELDS),
         ToolName::FindFiles => (find_files::DESCRIPTION, find_files::FIELDS),
         ToolName::SearchText => (search_text::DESCRIPTION, search_text::FIELDS),
+        ToolName::Edit => (edit::DESCRIPTION, edit::FIELDS),
+        ToolName::Write => (write::DESCRIPTION, write::FIELDS),
+        ToolName::NotebookEdit => (notebook_edit::DESCRIPTION, notebook_edit::FIELDS),
         ToolName::RunCommand => (run_command::DESCRIPTION, run_command::FIELDS),
     };
-    let read_only = name != ToolName::RunCommand;
+    let read_only = matches!(name, ToolName::Read | ToolName::FindFiles | ToolName::SearchText);
     ToolDescription { name, description, input_schema: input::schema(fields), read_only }
 }
 

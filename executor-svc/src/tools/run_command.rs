@@ -53,7 +53,7 @@ pub(super) const FIELDS: &[Field] = &[
     Field {
         name: "stdin",
         need: Need::Optional,
-        kind: Kind::Text { max: MOST_INPUT },
+        kind: Kind::Text { min: 0, max: MOST_INPUT },
         description: "What the program reads from its standard input. Default: nothing.",
     },
     Field {

@@ -8,12 +8,15 @@ use executor_svc::action::Actions;
 use executor_svc::clock::{ManualClock, Timestamp};
 use executor_svc::commands::Commands;
 use executor_svc::config::{Overrides, Settings};
+use executor_svc::content::ContentStore;
 use executor_svc::engine::{Engine, Order, Parts, RecoverySecret};
+use executor_svc::files::replace::{ReplaceOptions, Replacer};
 use executor_svc::files::{FilePolicy, FilePolicyConfig, HardLinks, NetworkFs};
 use executor_svc::ledger::{self, LedgerError, runs};
 use executor_svc::rpc::{self, Services, Sockets};
 use executor_svc::runner::Runners;
 use executor_svc::session::{Call, Session};
+use executor_svc::worktree::{WorktreeSettings, Worktrees};
 use gatehouse_proto::codes::ErrorCode;
 use gatehouse_proto::ids::{LINK_METADATA, LinkToken, SessionId};
 use gatehouse_proto::refusal::Refusal;
@@ -81,6 +84,7 @@ impl Ground {
     /// The same with another launcher, or none.
     pub fn open_with(&self, launcher: Option<PathBuf>) -> House {
         let has_launcher = launcher.is_some();
+        let git_launcher = launcher.clone();
         let settings = self.settings();
         let policy = FilePolicy::new(FilePolicyConfig {
             homes: Vec::new(),
@@ -103,12 +107,26 @@ impl Ground {
         let engine = Engine::new(parts, self.clock.clone());
         let commands =
             Commands::new(engine.settings().commands.clone(), engine.policy().clone(), launcher).unwrap();
-        let actions = Actions::new(engine.clone(), commands);
-        let runners = Runners::new(engine.clone());
+        let content = ContentStore::open(&self.path("state").join("content"), 1 << 30).unwrap();
+        let replacer = Replacer::new(ReplaceOptions::default());
+        let actions = Actions::new(engine.clone(), commands, replacer, content);
+        let worktree_settings = WorktreeSettings {
+            launcher: git_launcher,
+            path: engine.settings().commands.path.clone(),
+            excludes: None,
+            scratch: self.path("state").join("git"),
+        };
+        let worktrees = Arc::new(Worktrees::new(worktree_settings, engine.policy().clone()));
+        let runners = Runners::new(engine.clone(), worktrees.clone());
         let (shutdown, asked) = mpsc::channel(1);
         let (over, end) = watch::channel(false);
-        let services =
-            Services { engine: engine.clone(), actions: actions.clone(), runners: runners.clone(), shutdown };
+        let services = Services {
+            engine: engine.clone(),
+            actions: actions.clone(),
+            runners: runners.clone(),
+            worktrees,
+            shutdown,
+        };
         let sockets = Sockets::bind(&self.path("run")).unwrap();
         let serving = tokio::spawn(rpc::serve(services, sockets, end));
         House {

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
+mod caller;
 mod commands;
 mod costs;
 mod full_disk;
@@ -13,3 +14,4 @@ mod operator;
 mod restarts;
 mod twins;
 mod waits;
+mod writes;

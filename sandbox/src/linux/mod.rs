@@ -38,7 +38,6 @@ mod program;
 mod raw;
 mod remedies;
 mod scratch;
-mod scratch_watch;
 mod seccomp;
 mod self_confinement;
 mod supervisor;
@@ -51,6 +50,7 @@ pub(crate) use self_confinement::confine_self;
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 
+use crate::keeper::Watch;
 use crate::launch::steps::{Job, die_with_parent, reset_signals, tell};
 use crate::launch::{Layer, LayerFailure, Policy, Scratch};
 
@@ -100,7 +100,7 @@ struct Begun {
     network: network::Meeting,
     filter: seccomp::Filter,
     links: init::Links,
-    watch: Option<scratch_watch::Watch>,
+    watch: Option<Watch>,
     null: std::fs::File,
 }
 
@@ -125,7 +125,10 @@ fn begin(job: &Job) -> Step<Begun> {
     let network = network::Meeting::arrange().map_err(failed(Layer::Netns, "pidfd_open, pipe"))?;
     let watch = match &job.confinement.scratch {
         Scratch::None | Scratch::Memory { .. } => None,
-        Scratch::Directory { path, bytes } => Some(scratch_watch::Watch::on(path, *bytes)?),
+        Scratch::Directory { path, bytes } => {
+            let watch = Watch::on(path, *bytes);
+            Some(watch.map_err(failed(Layer::Scratch, format!("open {}", path.display())))?)
+        }
     };
     let links = init::Links::make().map_err(failed(Layer::Pidns, "pipe"))?;
     Ok(Begun { layers, network, filter, links, watch, null })

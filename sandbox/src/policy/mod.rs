@@ -15,6 +15,8 @@ mod fold;
 mod list;
 mod matcher;
 mod pattern;
+#[cfg(any(target_os = "macos", test))]
+mod regular;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -29,4 +31,10 @@ pub use survey::{Survey, SurveyBounds};
 #[must_use]
 pub fn same_name(one: &str, other: &str) -> bool {
     fold::fold(one) == fold::fold(other)
+}
+
+/// The name in a form that is the same for all names that some file system may take for it.
+#[must_use]
+pub fn folded(name: &str) -> std::borrow::Cow<'_, str> {
+    fold::fold(name)
 }

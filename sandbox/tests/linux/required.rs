@@ -78,7 +78,7 @@ async fn a_place_that_is_not_there_fails_the_launch() {
 #[tokio::test]
 async fn a_program_that_cannot_be_started_is_a_failed_exec_and_not_its_own_end() {
     let host = Host::new();
-    for (program, errno) in [("/nowhere/at/all", 2), ("/etc/passwd", 13), ("/etc", 13)] {
+    for (program, errno) in [("/nonexistent/gatehouse/program", 2), ("/etc/passwd", 13), ("/etc", 13)] {
         match start(&request(Policy::Command, &[program]), &command(&host)).await {
             Err(LaunchError::Step { stage, errno: found }) => {
                 assert_eq!((stage, found), (Stage::Exec, errno));

@@ -1,12 +1,12 @@
 //! Linux: `openat2` where the kernel has it, a walk component by component where it does not.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 
 use super::{Facts, Handle, reading};
@@ -21,6 +21,22 @@ fn finding() -> OFlags {
 /// Finds what an absolute path names. A symbolic link at any component gives `ELOOP`.
 pub(in crate::files) fn find(path: &Path) -> rustix::io::Result<Handle> {
     open_without_links(CWD, path, finding(), NO_LINKS).map(Handle)
+}
+
+/// Finds what a name in a directory stands for. A symbolic link gives `ELOOP`.
+pub(in crate::files) fn find_child(dir: &OwnedFd, name: &CStr) -> rustix::io::Result<Handle> {
+    let name = Path::new(OsStr::from_bytes(name.to_bytes()));
+    open_without_links(dir.as_fd(), name, finding(), NO_LINKS | ResolveFlags::BENEATH).map(Handle)
+}
+
+/// Whether the system would let this process write to a name in a directory, which is `found`; `None` is the
+/// directory itself.
+pub(in crate::files) fn may_write(dir: &OwnedFd, found: Option<(&CStr, &Handle)>) -> rustix::io::Result<()> {
+    let (object, wanted) = match found {
+        Some((_, handle)) => (&handle.0, Access::WRITE_OK),
+        None => (dir, Access::WRITE_OK | Access::EXEC_OK),
+    };
+    rustix::fs::accessat(CWD, descriptor_link(object), wanted, AtFlags::EACCESS)
 }
 
 /// Opens a directory for listing, below one that was opened before.
@@ -110,6 +126,10 @@ fn stat_at(dir: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> rustix::io::Resu
         modified: time(found.stx_mtime),
         changed: time(found.stx_ctime),
         mount: if has_mount { found.stx_mnt_id } else { 0 },
+        mode: u32::from(found.stx_mode) & 0o7777,
+        uid: found.stx_uid,
+        gid: found.stx_gid,
+        locked: found.stx_attributes.intersects(StatxAttributes::IMMUTABLE | StatxAttributes::APPEND),
     })
 }
 

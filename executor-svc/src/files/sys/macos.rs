@@ -1,12 +1,12 @@
 //! macOS: `O_NOFOLLOW_ANY`, and the path of the opened object from the kernel.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::{Facts, Handle, reading};
@@ -17,6 +17,20 @@ use crate::files::mounts::{Mount, Mounts};
 /// There is no `O_PATH` here: what is no file and no directory is told by `lstat` and never opened.
 pub(in crate::files) fn find(path: &Path) -> rustix::io::Result<Handle> {
     open_without_links(CWD, path)
+}
+
+/// Finds what a name in a directory stands for. A symbolic link gives `ELOOP`.
+pub(in crate::files) fn find_child(dir: &OwnedFd, name: &CStr) -> rustix::io::Result<Handle> {
+    open_without_links(dir, Path::new(OsStr::from_bytes(name.to_bytes())))
+}
+
+/// Whether the system would let this process write to a name in a directory; `None` is the directory itself.
+pub(in crate::files) fn may_write(dir: &OwnedFd, found: Option<(&CStr, &Handle)>) -> rustix::io::Result<()> {
+    let (name, wanted) = match found {
+        Some((name, _)) => (name, Access::WRITE_OK),
+        None => (c".", Access::WRITE_OK | Access::EXEC_OK),
+    };
+    rustix::fs::accessat(dir, name, wanted, AtFlags::EACCESS)
 }
 
 fn open_without_links(dir: impl AsFd, path: &Path) -> rustix::io::Result<Handle> {
@@ -59,6 +73,9 @@ pub(in crate::files) fn stat_child(dir: &OwnedFd, name: &CStr) -> rustix::io::Re
     rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map(|found| facts(&found))
 }
 
+/// `UF_IMMUTABLE`, `UF_APPEND`, `SF_IMMUTABLE` and `SF_APPEND` of `sys/stat.h`.
+const LOCKED: u32 = 0x2 | 0x4 | 0x2_0000 | 0x4_0000;
+
 fn facts(found: &Stat) -> Facts {
     let time = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
     Facts {
@@ -70,6 +87,10 @@ fn facts(found: &Stat) -> Facts {
         modified: time(found.st_mtime, found.st_mtime_nsec),
         changed: time(found.st_ctime, found.st_ctime_nsec),
         mount: u64::from(found.st_dev.unsigned_abs()),
+        mode: u32::from(found.st_mode) & 0o7777,
+        uid: found.st_uid,
+        gid: found.st_gid,
+        locked: found.st_flags & LOCKED != 0,
     }
 }
 

@@ -17,10 +17,14 @@ use std::os::unix::ffi::OsStringExt;
 use rustix::fs::{FileType, Mode, OFlags};
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::{find, mount_of, mounts, open_directory_below, real_path, reopen, stat, stat_child};
+pub(super) use linux::{
+    find, find_child, may_write, mount_of, mounts, open_directory_below, real_path, reopen, stat, stat_child,
+};
 pub(super) use listing::{Listed, list};
 #[cfg(target_os = "macos")]
-pub(super) use macos::{find, mount_of, mounts, open_directory_below, real_path, reopen, stat, stat_child};
+pub(super) use macos::{
+    find, find_child, may_write, mount_of, mounts, open_directory_below, real_path, reopen, stat, stat_child,
+};
 
 /// An object that was found and not opened yet.
 #[derive(Debug)]
@@ -40,6 +44,12 @@ pub(super) struct Facts {
     pub changed: i128,
     /// Which mount it was reached through; 0 where the system does not say.
     pub mount: u64,
+    /// Permission bits, with set-user-id, set-group-id and sticky.
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+    /// Marked as immutable or append-only, which holds for the superuser too.
+    pub locked: bool,
 }
 
 impl Facts {

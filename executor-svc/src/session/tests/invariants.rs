@@ -120,7 +120,7 @@ impl World {
     fn by_runner(&self, next: &Move) -> Option<Command> {
         Some(match next {
             Move::OpenTurn { first, all_results, known } => self.open_turn(*first, *all_results, *known)?,
-            Move::Prepare { call } => Command::Prepare { id: self.call(*call)? },
+            Move::Prepare { call } => Command::Prepare { id: self.call(*call)?, intent: None },
             Move::Settle { call } => Command::Settle { id: self.call(*call)?, receipt: receipt(true) },
             Move::EndRun { ok } => {
                 let (run_id, epoch) = self.session.state.run().map(|run| (run.id.clone(), run.epoch))?;

@@ -136,7 +136,7 @@ async fn a_command_that_was_cut_off_by_a_restart_is_told_so_and_never_run_again(
     let call = commander.authorise(&json!({"argv": ["sh", "-c", "echo ran >> /tmp/count"]})).await;
     // What an executor leaves that dies right after the commit before the start.
     let (session, prepared) = (session_id(&commander.started), call.id.clone());
-    let prepare = move |_: &_, _| Ok(Command::Prepare { id: prepared });
+    let prepare = move |_: &_, _| Ok(Command::Prepare { id: prepared, intent: None });
     commander.house.engine.submit(&session, None, prepare).await.unwrap();
     let (started, before) = (commander.started.clone(), scratch(&ground, &commander));
     commander.house.close().await;

@@ -1,0 +1,143 @@
+//! What a write is about to change, from finding it to being ready.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use gatehouse_proto::digest::sha256_hex;
+
+use super::Replacer;
+use super::current::Current;
+use super::fault::ReplaceFault;
+use super::intent::{After, Before, Intent, temporary_name};
+use super::lock::PathGuard;
+use super::place::Place;
+use crate::files::fault::FileFault;
+use crate::files::session::SessionFiles;
+
+/// A file that may be changed, or a place where one may be made. No other action works on it while this lives.
+#[derive(Debug)]
+pub struct Target {
+    pub(super) replacer: Replacer,
+    pub(super) files: Arc<SessionFiles>,
+    pub(super) place: Place,
+    pub(super) current: Option<Current>,
+    bytes: Vec<u8>,
+    guard: PathGuard,
+}
+
+/// A write that is ready. Nothing on disk has changed yet.
+#[derive(Debug)]
+pub struct Prepared {
+    pub(super) replacer: Replacer,
+    pub(super) files: Arc<SessionFiles>,
+    pub(super) place: Place,
+    pub(super) current: Option<Current>,
+    pub(super) new_bytes: Vec<u8>,
+    pub(super) intent: Intent,
+    /// Directories that are removed with the file, if they are empty then; innermost first.
+    pub(super) empty_directories: Vec<PathBuf>,
+    pub(super) _guard: PathGuard,
+}
+
+impl Target {
+    pub(super) fn open(
+        replacer: &Replacer,
+        files: &Arc<SessionFiles>,
+        path: &Path,
+        until: Instant,
+    ) -> Result<Self, ReplaceFault> {
+        let key = Place::find(files, path)?.key();
+        let guard =
+            replacer.locks.hold(key, until).ok_or_else(|| ReplaceFault::Busy { path: path.to_owned() })?;
+        // What was there before waiting may be something else now.
+        let place = Place::find(files, path)?;
+        let found = Current::read(files, &place, replacer.options.max_bytes)?;
+        place.judge_directory_writable()?;
+        let (current, bytes) = found.map_or((None, Vec::new()), |(current, bytes)| (Some(current), bytes));
+        Ok(Self { replacer: replacer.clone(), files: Arc::clone(files), place, current, bytes, guard })
+    }
+
+    /// The path without dots.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.place.path
+    }
+
+    /// The bytes that are there; `None` if there is no file.
+    #[must_use]
+    pub fn bytes(&self) -> Option<&[u8]> {
+        self.current.as_ref().map(|_| self.bytes.as_slice())
+    }
+
+    /// Their SHA-256, in lower-case hexadecimal.
+    #[must_use]
+    pub fn sha256(&self) -> Option<&str> {
+        self.current.as_ref().map(|current| current.sha256.as_str())
+    }
+
+    /// Makes ready to give the file these bytes, making it and directories on the way where they are missing. `tag`
+    /// becomes part of the temporary file's name: the id of the action.
+    ///
+    /// # Errors
+    /// [`ReplaceFault::TooLarge`].
+    pub fn prepare(self, new_bytes: Vec<u8>, tag: &str) -> Result<Prepared, ReplaceFault> {
+        let (bytes, limit) = (new_bytes.len() as u64, self.replacer.options.max_bytes);
+        if bytes > limit {
+            return Err(ReplaceFault::TooLarge { path: self.place.path, bytes, limit });
+        }
+        let after = After::File { sha256: sha256_hex(&new_bytes), bytes };
+        self.prepared(after, new_bytes, Vec::new(), tag)
+    }
+
+    /// Makes ready to remove the file, to undo its creation, and then those of these directories that are empty.
+    ///
+    /// # Errors
+    /// [`FileFault::NotFound`] if there is no file.
+    pub fn prepare_removal(self, directories: &[PathBuf], tag: &str) -> Result<Prepared, ReplaceFault> {
+        if self.current.is_none() {
+            return Err(FileFault::NotFound { path: self.place.path }.into());
+        }
+        let around = |directory: &&PathBuf| self.place.path.starts_with(directory);
+        let mut directories: Vec<_> = directories.iter().filter(around).cloned().collect();
+        directories.sort_by_key(|directory| std::cmp::Reverse(directory.components().count()));
+        self.prepared(After::Absent, Vec::new(), directories, tag)
+    }
+
+    fn prepared(
+        self,
+        after: After,
+        new_bytes: Vec<u8>,
+        empty_directories: Vec<PathBuf>,
+        tag: &str,
+    ) -> Result<Prepared, ReplaceFault> {
+        let before = self.current.as_ref().map_or(Before::Absent, |current| Before::File {
+            sha256: current.sha256.clone(),
+            bytes: current.facts.bytes,
+            device: current.facts.dev,
+            inode: current.facts.ino,
+        });
+        let temporary = temporary_name(tag)
+            .map_err(|error| FileFault::Io { path: self.place.path.clone(), cause: error.to_string() })?;
+        let create_directories = self.place.directories_to_create();
+        let path = self.place.path.clone();
+        Ok(Prepared {
+            replacer: self.replacer,
+            files: self.files,
+            place: self.place,
+            current: self.current,
+            new_bytes,
+            intent: Intent { path, before, after, temporary, create_directories },
+            empty_directories,
+            _guard: self.guard,
+        })
+    }
+}
+
+impl Prepared {
+    /// What is about to be done: to be made durable before [`Self::perform`].
+    #[must_use]
+    pub const fn intent(&self) -> &Intent {
+        &self.intent
+    }
+}

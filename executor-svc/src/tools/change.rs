@@ -1,0 +1,140 @@
+//! What the tools that change files have in common: a plan made of input and bytes alone, and its receipt.
+
+mod receipt;
+
+use std::path::PathBuf;
+
+use gatehouse_proto::codes::ActionCode;
+use gatehouse_proto::digest::sha256_hex;
+use serde::Serialize;
+
+use super::edit::shown::Shown;
+use crate::files::replace::Outcome;
+use crate::files::text::Eol;
+pub use receipt::{receipt, refusal};
+
+/// What a tool wants a file to be. Made of the input and the file's bytes alone: the same again from the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planned {
+    /// The new bytes.
+    pub bytes: NewBytes,
+    /// What the receipt says besides hashes and differences.
+    pub facts: Facts,
+}
+
+/// The bytes that a plan leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NewBytes {
+    /// Those that are there: nothing is written.
+    Unchanged,
+    /// These.
+    Replaced(Vec<u8>),
+}
+
+/// What the receipt of a change says besides hashes and differences.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Facts {
+    /// Of `Edit`.
+    Edit {
+        /// How many places were replaced.
+        replacements: usize,
+    },
+    /// Of `Write`.
+    Write {
+        /// What the caller should know, if anything.
+        note: Option<String>,
+    },
+    /// Of `NotebookEdit`.
+    Notebook(NotebookFacts),
+}
+
+/// What the receipt of a changed notebook says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NotebookFacts {
+    /// The cell that was replaced, inserted or deleted, by the id that it has (or had).
+    pub cell_id: String,
+    /// The ids of all cells afterwards, in order; cells without one are `cell-N`.
+    pub cells: Vec<String>,
+    /// How many outputs of the replaced cell were dropped, since they came from other code.
+    pub outputs_dropped: usize,
+    /// What else the caller should know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// Why a plan cannot be made. The file is not touched.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct PlanFault {
+    /// The code of the receipt.
+    pub code: ActionCode,
+    /// What is wrong, in a sentence.
+    pub message: String,
+    /// What the caller can do.
+    pub hint: String,
+}
+
+impl PlanFault {
+    pub(super) fn new(code: ActionCode, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: hint.into() }
+    }
+
+    pub(super) fn not_found(path: &str) -> Self {
+        Self::new(
+            ActionCode::NotFound,
+            format!("{path}: there is no such file"),
+            "Look for the name with FindFiles, or make the file with Write.",
+        )
+    }
+
+    pub(super) fn not_utf8(path: &str, offset: u64) -> Self {
+        Self::new(
+            ActionCode::NotUtf8,
+            format!("{path}: is not UTF-8 text (first bad byte at offset {offset})"),
+            "Only UTF-8 text is edited: nothing here can show what such a file says.",
+        )
+    }
+}
+
+/// Holds the hash that the caller expects against the bytes that are there.
+pub(super) fn expect_hash(expected: Option<&str>, path: &str, bytes: &[u8]) -> Result<(), PlanFault> {
+    let Some(expected) = expected else { return Ok(()) };
+    let now = sha256_hex(bytes);
+    if now.eq_ignore_ascii_case(expected) {
+        return Ok(());
+    }
+    Err(PlanFault::new(
+        ActionCode::ChangedMeanwhile,
+        format!("{path}: is not what was expected: its SHA-256 is {now}"),
+        "Somebody changed it. Read it again, and decide anew.",
+    ))
+}
+
+/// The text for a comparison: as Read shows it, and where it is not UTF-8, as far as it goes.
+#[must_use]
+pub fn comparable(bytes: &[u8]) -> String {
+    Shown::new(bytes)
+        .map_or_else(|_| String::from_utf8_lossy(bytes).into_owned(), |shown| shown.text.into_owned())
+}
+
+/// How the lines of a text end; `None` if it is not UTF-8.
+pub(super) fn eol_of(bytes: &[u8]) -> Option<Eol> {
+    Shown::new(bytes).ok().map(|shown| shown.eol)
+}
+
+/// What was done to a file, for its receipt.
+#[derive(Debug, Clone, Copy)]
+pub struct Change<'a> {
+    /// The path as the caller named it.
+    pub path: &'a str,
+    /// What the plan says.
+    pub facts: &'a Facts,
+    /// The bytes before; `None` if there was no file.
+    pub before: Option<&'a [u8]>,
+    /// The bytes after.
+    pub after: &'a [u8],
+    /// What the write said; `None` if nothing was written, or if a crash came between write and receipt.
+    pub outcome: Option<&'a Outcome>,
+    /// Directories that were made on the way, also where a crash came between.
+    pub created_directories: &'a [PathBuf],
+}

@@ -1,0 +1,67 @@
+//! A disk that is full. It takes a mount, so it takes the superuser; others have the same failures by injection.
+#![cfg(target_os = "linux")]
+
+use executor_svc::files::replace::{ReplaceOptions, Replacer};
+
+use crate::world::World;
+
+/// A small memory file system, unmounted at the end.
+struct Disk(tempfile::TempDir);
+
+impl Disk {
+    fn of(bytes: u64) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let size = format!("size={bytes},nr_inodes=64");
+        let made = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "none"])
+            .arg(dir.path())
+            .output();
+        // Without the right to mount there is no small disk; `a_failing_step_leaves_nothing_behind` has the errors.
+        made.is_ok_and(|made| made.status.success()).then(|| Self(dir))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let done = std::process::Command::new("umount").arg(self.0.path()).status();
+        assert!(done.is_ok_and(|status| status.success()));
+    }
+}
+
+fn world(disk: &Disk) -> World {
+    World::at(&disk.0.path().canonicalize().unwrap(), Replacer::new(ReplaceOptions::default()))
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_half_written() {
+    let Some(disk) = Disk::of(256 * 1024) else { return assert!(cannot_mount()) };
+    let world = world(&disk);
+    let path = world.put("file", "old");
+    let large = "x".repeat(300 * 1024);
+    let fault = world.write(&path, &large).unwrap_err();
+    assert_eq!(fault.code().as_str(), "disk_full");
+    assert_eq!(std::fs::read(&path).unwrap(), b"old");
+    assert_eq!(world.write(world.root.join("a/b/new"), &large).unwrap_err().code().as_str(), "disk_full");
+    assert!(!world.root.join("a").exists(), "directories that were made are gone again");
+    world.assert_tidy();
+    world.write(&path, "there is room for this").unwrap();
+}
+
+#[test]
+fn a_disk_without_inodes_is_full_too() {
+    let Some(disk) = Disk::of(1024 * 1024) else { return assert!(cannot_mount()) };
+    let world = world(&disk);
+    let path = world.put("file", "old");
+    let mut filled = 0;
+    while std::fs::write(world.root.join(format!("filler-{filled}")), "").is_ok() {
+        filled += 1;
+    }
+    assert_eq!(world.refusal(&path), "disk_full");
+    assert_eq!(world.refusal(world.root.join("new")), "disk_full");
+    assert_eq!(world.refusal(world.root.join("directory/new")), "disk_full");
+}
+
+/// Whether this process may not mount anything, as in most containers.
+fn cannot_mount() -> bool {
+    Disk::of(4096).is_none()
+}
