@@ -2,7 +2,8 @@
 
 use gatehouse_proto::ids::ToolCallId;
 
-use super::command::{Effect, Receipt, Step, UndoAsk};
+use super::command::{Receipt, Step, UndoAsk};
+use super::effect::Effect;
 use super::machine::done;
 use super::state::{Call, CallState, Session, State};
 use super::{Refusal, stopping};
