@@ -15,8 +15,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use executor_svc::cancel::Cancel;
 use executor_svc::files::{FilePolicy, FilePolicyConfig, Profile, SessionFiles, canonical_root};
-use executor_svc::tools::{self, Cancel, ReceiptBudget, ToolContext, ToolName};
+use executor_svc::tools::{self, CheckedInput, ReceiptBudget, ToolContext, ToolName};
 use gatehouse_proto::ids::ToolCallId;
 use serde_json::{Value, json};
 
@@ -190,7 +191,9 @@ fn timed(cold: bool, work: impl FnOnce() -> Result<(), Failure>) -> Result<Durat
 }
 
 fn perform(case: &Case, files: &Arc<SessionFiles>) -> Result<(), Failure> {
-    let input = tools::check(case.tool, &case.input)?;
+    let CheckedInput::Reading(input) = tools::check(case.tool, &case.input)? else {
+        return Err("not a reading tool".into());
+    };
     let deadline = Instant::now() + Duration::from_secs(300);
     let context = ToolContext { files: Arc::clone(files), cancel: Cancel::default(), deadline };
     let receipt = tools::perform(&input, &context, ReceiptBudget::MAX, &ToolCallId::mint());

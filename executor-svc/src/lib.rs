@@ -1,8 +1,9 @@
 //! Gatehouse's privileged daemon: it holds the ledger, the files and the launches.
 //!
 //! Rooms, ground floor first; a room imports only from floors below it:
-//! 1. `clock`, `config`
-//! 2. `ledger`, `content`, `files`
+//! 1. `clock`, `cancel`, `config`, `folders`
+//! 2. `ledger`, `content`, `files`; `commands`: running a program in the sandbox; `worktree`: isolated
+//!    copies of a repository
 //! 3. `session`: the pure session machine
 //! 4. `tools`; `engine`: where a command meets the ledger; `action`: the one path every tool call takes
 //! 5. `runner`: processes
@@ -14,13 +15,17 @@
 #![forbid(unsafe_code)]
 
 pub mod action;
+pub mod cancel;
 pub mod clock;
+pub mod commands;
 pub mod config;
 pub mod content;
 pub mod engine;
 pub mod files;
+pub mod folders;
 pub mod ledger;
 pub mod rpc;
 pub mod runner;
 pub mod session;
 pub mod tools;
+pub mod worktree;

@@ -11,14 +11,19 @@ use std::time::Duration;
 use clap::Parser;
 use executor_svc::action::Actions;
 use executor_svc::clock::SystemClock;
-use executor_svc::config::{HardLinks, NetworkFileSystems, Overrides, Settings};
+use executor_svc::commands::Commands;
+use executor_svc::config::{HardLinks, NetworkFileSystems, Overrides, Settings, WithoutExchange};
+use executor_svc::content::ContentStore;
 use executor_svc::engine::{Engine, Parts, RecoverySecret, private_file};
+use executor_svc::files::replace::{self, ReplaceOptions, Replacer};
 use executor_svc::files::{self, FilePolicy, FilePolicyConfig};
 use executor_svc::ledger;
 use executor_svc::rpc::{self, Services, Sockets};
 use executor_svc::runner::Runners;
+use executor_svc::worktree::{WorktreeSettings, Worktrees};
 use gatehouse_proto::socket::make_private_dir;
 use nix::fcntl::{Flock, FlockArg};
+use nix::sys::stat::Mode;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
@@ -70,13 +75,13 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     start_logging();
-    harden()?;
+    let umask = harden()?;
     allow_many_files();
     make_private_dir(&settings.state_dir)?;
     let _lock = lock(&settings)?;
     private_file(&settings.front.key_file)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let served = runtime.block_on(serve(settings));
+    let served = runtime.block_on(serve(settings, umask));
     // A search, or a file system that does not answer, holds a thread; the end does not wait for those.
     runtime.shutdown_timeout(LAST_WORDS);
     served
@@ -95,14 +100,15 @@ fn start_logging() {
     }
 }
 
-/// Nobody else may look into this process, and nothing it makes is open to others.
-fn harden() -> Result<(), Failure> {
+/// Nobody else may look into this process, and nothing it makes for itself is open to others. Gives the user's own umask,
+/// which holds for what sessions make.
+fn harden() -> Result<Mode, Failure> {
     use nix::sys::resource::{Resource, setrlimit};
-    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
+    let users = nix::sys::stat::umask(Mode::from_bits_truncate(0o077));
     setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_dumpable(false)?;
-    Ok(())
+    Ok(users)
 }
 
 /// A connection and a pidfd per runner, a descriptor per file of a search: the default of some systems (256) is few.
@@ -154,7 +160,39 @@ fn file_policy(settings: &Settings) -> Result<FilePolicy, Failure> {
     Ok(FilePolicy::new(config)?)
 }
 
-async fn serve(settings: Settings) -> Result<(), Failure> {
+/// The action room, with the launcher that is installed beside this executable (or where the settings say).
+fn actions(engine: &Engine, umask: Mode) -> Result<Actions, Failure> {
+    let settings = engine.settings();
+    let launcher = settings.helper("sandbox-launch");
+    let commands = Commands::new(settings.commands.clone(), engine.policy().clone(), launcher)?;
+    let writing = &settings.writing;
+    #[allow(clippy::useless_conversion, reason = "the type is narrower on macOS")]
+    let umask = u32::from(umask.bits());
+    let options = ReplaceOptions {
+        max_bytes: writing.max_file_bytes,
+        umask,
+        without_exchange: match writing.without_exchange {
+            WithoutExchange::Rename => replace::WithoutExchange::Rename,
+            WithoutExchange::Refuse => replace::WithoutExchange::Refuse,
+        },
+    };
+    let content = ContentStore::open(&settings.state_dir.join("content"), writing.content_bytes)?;
+    Ok(Actions::new(engine.clone(), commands, Replacer::new(options), content))
+}
+
+/// The worktree room.
+fn worktrees(engine: &Engine) -> Worktrees {
+    let settings = engine.settings();
+    let worktree_settings = WorktreeSettings {
+        launcher: settings.helper("sandbox-launch"),
+        path: settings.commands.path.clone(),
+        excludes: settings.commands.git_excludes.clone(),
+        scratch: settings.state_dir.join("git"),
+    };
+    Worktrees::new(worktree_settings, engine.policy().clone())
+}
+
+async fn serve(settings: Settings, umask: Mode) -> Result<(), Failure> {
     // Before anything is taken over or launched: an executor whose sockets are another's must do neither.
     let sockets = Sockets::bind(&settings.runtime_dir)?;
     let (orders, ordered) = mpsc::unbounded_channel();
@@ -166,12 +204,15 @@ async fn serve(settings: Settings) -> Result<(), Failure> {
         orders,
     };
     let engine = Engine::new(parts, Arc::new(SystemClock));
-    let runners = Runners::new(engine.clone());
+    let actions = actions(&engine, umask)?;
+    actions.reconcile().await?;
+    let worktrees = Arc::new(worktrees(&engine));
+    let runners = Runners::new(engine.clone(), worktrees.clone());
     runners.adopt_all().await?;
     tokio::spawn(runners.clone().serve(ordered));
     let (shutdown, mut asked) = mpsc::channel(1);
     let (over, end) = watch::channel(false);
-    let services = Services { actions: Actions::new(engine.clone()), engine, runners, shutdown };
+    let services = Services { actions, engine, runners, worktrees, shutdown };
     let serving = tokio::spawn(async move { rpc::serve(services, sockets, end).await });
     let (mut terminated, mut interrupted) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);

@@ -133,6 +133,8 @@ codes! {
         CommandRefused = "command_refused",
         /// The command could not be started.
         SpawnFailed = "spawn_failed",
+        /// The command ran, and ended with an exit code other than 0 or by a signal.
+        CommandFailed = "command_failed",
         /// The time limit ended it.
         TimedOut = "timed_out",
         /// The output limit ended it.
@@ -161,7 +163,7 @@ mod tests {
             assert!(text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_' || b == b'8'), "{text}");
         }
         assert_eq!(ErrorCode::ALL.len(), 24);
-        assert_eq!(ActionCode::ALL.len(), 26);
+        assert_eq!(ActionCode::ALL.len(), 27);
         for code in ErrorCode::ALL {
             assert_eq!(ErrorCode::parse(code.as_str()), Some(*code));
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());

@@ -155,7 +155,16 @@ impl Gateway {
     /// # Panics
     /// When it ends instead.
     pub async fn start_executor(&mut self) {
+        self.start_executor_with(&[]).await;
+    }
+
+    /// The same with further environment variables.
+    ///
+    /// # Panics
+    /// When it ends instead.
+    pub async fn start_executor_with(&mut self, environment: &[(&str, &str)]) {
         let mut command = self.command("executor-svc", "executor.log");
+        command.envs(environment.iter().copied());
         command.arg("--config").arg(self.top.join("config.toml"));
         command.arg("--state-dir").arg(self.state_dir()).arg("--runtime-dir").arg(self.runtime_dir());
         let mut child = command.spawn().expect("the executor starts");
@@ -188,6 +197,20 @@ impl Gateway {
     /// SIGKILL for the executor.
     pub fn kill_executor(&mut self) {
         kill_now(&mut self.executor);
+    }
+
+    /// Waits until the executor has ended by itself, at most for `patience`; whether it has.
+    pub async fn executor_ends(&mut self, patience: std::time::Duration) -> bool {
+        let Some(child) = &mut self.executor else { return true };
+        let deadline = tokio::time::Instant::now() + patience;
+        while tokio::time::Instant::now() < deadline {
+            if let Ok(Some(_)) = child.try_wait() {
+                self.executor = None;
+                return true;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+        false
     }
 
     /// SIGKILL for the front.

@@ -170,15 +170,19 @@ async fn second_run(
     let search = json!({"directory": directory, "text": "licen", "case_insensitive": true, "limit": 20});
     let find = json!({"directory": directory, "name_contains": "licen", "max_depth": 2, "limit": 20});
     act(brain, transcript, &[Call::new("SearchText", search), Call::new("FindFiles", find)]).await?;
-    let results = brain.state().tool_results();
+    let found = brain.state().tool_results();
     let count = |index: usize, list: &str| {
-        results.get(index).and_then(|result| result.receipt[list].as_array()).map_or(0, Vec::len)
+        found.get(index).and_then(|result| result.receipt[list].as_array()).map_or(0, Vec::len)
     };
     let text = format!(
         "{} lines mention it, {} files are named after it.",
         count(0, "matches"),
         count(1, "entries")
     );
+    // One that works, and one that is refused before anything starts.
+    let look = json!({"argv": ["sh", "-c", "ls | wc -l; touch gatehouse-was-here"]});
+    let delete = json!({"argv": ["env", "rm", "-r", directory]});
+    act(brain, transcript, &[Call::new("RunCommand", look), Call::new("RunCommand", delete)]).await?;
     finish(brain, transcript, &text).await
 }
 

@@ -100,7 +100,7 @@ impl<'a> Transcript<'a> {
 
     fn result(&mut self, result: &ToolResult) -> io::Result<()> {
         let bytes = result.receipt.to_string().len();
-        let outcome = if result.ok { "ok" } else { "refused" };
+        let outcome = result.receipt["code"].as_str().unwrap_or(if result.ok { "ok" } else { "failed" });
         let head = format!("{}: {outcome}, receipt of {bytes} bytes", result.name);
         let head = self.screen.paint(if result.ok { Style::Good } else { Style::Bad }, &head);
         self.detail(&head)?;
@@ -129,10 +129,28 @@ fn receipt_lines(receipt: &Value) -> Vec<String> {
         };
         return matches.iter().map(line).collect();
     }
-    match receipt["content"].as_str() {
-        Some(content) => content.lines().map(str::to_owned).collect(),
+    if receipt["stdout"].is_string() {
+        return command_lines(receipt);
+    }
+    let shown = ["content", "diff", "message"].into_iter().find_map(|field| receipt[field].as_str());
+    match shown {
+        Some(text) => text.lines().map(str::to_owned).collect(),
         None => vec![receipt.to_string()],
     }
+}
+
+/// How a command ended, then what it wrote.
+fn command_lines(receipt: &Value) -> Vec<String> {
+    let end = match (receipt["exit_code"].as_i64(), receipt["signal"].as_str()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("ended by {signal}"),
+        (None, None) => "ended".to_owned(),
+    };
+    let mut lines = vec![format!("{end} after {} ms", receipt["duration_ms"])];
+    for stream in ["stdout", "stderr"] {
+        lines.extend(receipt[stream].as_str().unwrap_or_default().lines().map(str::to_owned));
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -148,6 +166,11 @@ mod tests {
         let matched = json!({"matches": [{"path": "/a", "line": 2, "text": "  x"}]});
         assert_eq!(receipt_lines(&matched), ["/a:2: x"]);
         assert_eq!(receipt_lines(&json!({"content": "1\n2"})), ["1", "2"]);
+        let ran = json!({"exit_code": 1, "signal": null, "duration_ms": 5, "stdout": "o\n", "stderr": "e"});
+        assert_eq!(receipt_lines(&ran), ["exit code 1 after 5 ms", "o", "e"]);
+        let killed = json!({"exit_code": null, "signal": "SIGKILL", "duration_ms": 5, "stdout": ""});
+        assert_eq!(receipt_lines(&killed), ["ended by SIGKILL after 5 ms"]);
+        assert_eq!(receipt_lines(&json!({"diff": "-a\n+b"})), ["-a", "+b"]);
         assert_eq!(receipt_lines(&json!({"code": "not_found"})), ["{\"code\":\"not_found\"}"]);
     }
 }

@@ -93,7 +93,8 @@ fn run_json(run: &CurrentRun) -> Value {
         .iter()
         .map(|action| {
             json!({"tool_call_id": action.tool_call_id, "name": action.name, "state": action.state,
-                "started_at": moment(action.started_at_ms), "elapsed_ms": action.elapsed_ms})
+                "started_at": moment(action.started_at_ms), "elapsed_ms": action.elapsed_ms,
+                "output_bytes": action.output_bytes})
         })
         .collect();
     json!({

@@ -4,7 +4,13 @@
 //! flight is waited for; one that is authorised and not begun is performed. So it does not matter how often, or after
 //! which crash, the shim asks. Whether a call may be performed at all was decided when its reply was committed; here
 //! it is only recognised, by its id, its name and the digest of its input.
+//!
+//! What only looks is performed as often as need be. What may have an effect is *prepared* first: from that commit on it
+//! is never begun again, and a crash leaves it to [`Actions::reconcile`].
 
+mod change;
+mod command;
+mod reconcile;
 mod short;
 
 use std::collections::HashMap;
@@ -13,15 +19,21 @@ use std::time::{Duration, Instant};
 
 use gatehouse_proto::ids::{RunId, SessionId, ToolCallId};
 
+use crate::commands::Commands;
+use crate::content::ContentStore;
 use crate::engine::{Engine, Fault, Flight, Takeoff};
+use crate::files::replace::Replacer;
 use crate::files::{Root, SessionFiles};
 use crate::ledger::LedgerError;
 use crate::ledger::actions::{self, ActionRow};
 use crate::session::{CallState, Command, Refusal, Session, State};
-use crate::tools::{self, CheckedInput, Receipt, ReceiptBudget, ToolContext, ToolName};
+use crate::tools::{self, CheckedInput, ReadingInput, Receipt, ReceiptBudget, ToolContext, ToolName};
 
+use change::Workshop;
 pub use short::ShortResult;
 
+/// Between two tries to record what must not be lost.
+const AGAIN: Duration = Duration::from_secs(1);
 /// How long reading and searching may take, whatever the input asks for.
 const READ_TIME: Duration = Duration::from_secs(30);
 
@@ -46,19 +58,29 @@ pub struct Invocation {
 #[derive(Debug, Clone)]
 pub struct Actions {
     engine: Engine,
+    commands: Arc<Commands>,
+    workshop: Workshop,
     files: Arc<Mutex<HashMap<SessionId, Arc<SessionFiles>>>>,
 }
 
 enum Standing {
-    Settled(ActionRow),
-    Authorised(ActionRow, Box<Session>),
+    Settled(Box<ActionRow>),
+    Open(Box<Open>),
+}
+
+/// An action without a receipt, that may be made now.
+struct Open {
+    id: ToolCallId,
+    session: Session,
+    row: ActionRow,
 }
 
 impl Actions {
     /// Actions of this engine's sessions.
     #[must_use]
-    pub fn new(engine: Engine) -> Self {
-        Self { engine, files: Arc::default() }
+    pub fn new(engine: Engine, commands: Commands, replacer: Replacer, content: ContentStore) -> Self {
+        let workshop = Workshop { replacer, content };
+        Self { engine, commands: Arc::new(commands), workshop, files: Arc::default() }
     }
 
     /// Gives the call's result, performing it if nobody has.
@@ -68,15 +90,17 @@ impl Actions {
     /// be read or written; asking again is then safe.
     pub async fn invoke(&self, call: Invocation) -> Result<ShortResult, Fault> {
         loop {
-            match self.standing(&call).await? {
-                Standing::Settled(row) => return self.short(&row),
-                Standing::Authorised(row, session) => {
-                    match self.engine.take_off(&call.session, &call.id) {
-                        Takeoff::Begun(flight) => self.perform(&call.id, row, &session, flight).await?,
-                        // Closed without a message: it is over. Look what came of it.
-                        Takeoff::InFlight(mut over) => while over.changed().await.is_ok() {},
-                    }
-                }
+            if let Standing::Settled(row) = self.standing(&call).await? {
+                return self.short(&row);
+            }
+            match self.engine.take_off(&call.session, &call.id) {
+                // Looked at again: until now somebody else may have had it in flight.
+                Takeoff::Begun(flight) => match self.standing(&call).await? {
+                    Standing::Settled(row) => return self.short(&row),
+                    Standing::Open(open) => self.perform(*open, flight).await?,
+                },
+                // Closed without a message: it is over. Look what came of it.
+                Takeoff::InFlight(mut over) => while over.changed().await.is_ok() {},
             }
         }
     }
@@ -94,55 +118,75 @@ impl Actions {
             return Err(Refusal::NotAuthorised.into());
         }
         if row.state == "done" {
-            return Ok(Standing::Settled(row));
+            return Ok(Standing::Settled(Box::new(row)));
         }
         recognise(&session, call)?;
-        Ok(Standing::Authorised(row, Box::new(session)))
+        Ok(Standing::Open(Box::new(Open { id: call.id.clone(), session, row })))
     }
 
     /// Performs the action and settles it, in a task of its own: the asker may go away meanwhile.
-    async fn perform(
-        &self,
-        id: &ToolCallId,
-        row: ActionRow,
-        session: &Session,
-        flight: Flight,
-    ) -> Result<(), Fault> {
-        let (this, id, session_id, files) =
-            (self.clone(), id.clone(), session.id.clone(), self.files_of(session));
+    async fn perform(&self, open: Open, flight: Flight) -> Result<(), Fault> {
+        let this = self.clone();
         let done = tokio::spawn(async move {
-            let result = this.perform_and_settle(&id, row, &session_id, files, &flight).await;
+            let result = this.perform_and_settle(open, &flight).await;
             drop(flight);
             result
         });
         done.await.map_err(|error| LedgerError::damaged("action task", error))?
     }
 
-    async fn perform_and_settle(
-        &self,
-        id: &ToolCallId,
-        row: ActionRow,
-        session: &SessionId,
-        files: Arc<SessionFiles>,
-        flight: &Flight,
-    ) -> Result<(), Fault> {
-        let input = input_of(&row)?;
-        let budget = ReceiptBudget::of_bytes(row.budget as usize);
+    async fn perform_and_settle(&self, open: Open, flight: &Flight) -> Result<(), Fault> {
+        let input = input_of(&open.row)?;
+        if open.row.state == "prepared" {
+            return self.reconcile_one(&open.session.id, &open.row).await;
+        }
+        match input {
+            CheckedInput::Reading(input) => self.look(open, input, flight).await,
+            CheckedInput::Change(input) => self.change(open, input, flight).await,
+            CheckedInput::Command(call) => self.run_command(open, call, flight).await,
+        }
+    }
+
+    async fn look(&self, open: Open, input: ReadingInput, flight: &Flight) -> Result<(), Fault> {
+        let budget = open.budget();
+        let files = self.files_of(&open.session);
         let context = ToolContext { files, cancel: flight.cancel(), deadline: Instant::now() + READ_TIME };
-        let performed = id.clone();
-        let receipt: Receipt =
-            tokio::task::spawn_blocking(move || tools::perform(&input, &context, budget, &performed))
-                .await
-                .map_err(|error| LedgerError::damaged("tool", error))?;
-        let settled = id.clone();
-        match self
-            .engine
-            .submit(session, None, move |_, _| Ok(Command::Settle { id: settled, receipt }))
-            .await
-        {
+        let performed = open.id.clone();
+        let receipt = blocking(move || tools::perform(&input, &context, budget, &performed)).await?;
+        self.settle(&open.session.id, open.id, receipt).await
+    }
+
+    async fn settle(&self, session: &SessionId, id: ToolCallId, receipt: Receipt) -> Result<(), Fault> {
+        let settled = move |_: &_, _| Ok(Command::Settle { id, receipt });
+        match self.engine.submit(session, None, settled).await {
             // A stop or an expiry came first and left a receipt that says so.
             Ok(_) | Err(Fault::Refused(Refusal::NotAuthorised)) => Ok(()),
             Err(fault) => Err(fault),
+        }
+    }
+
+    /// Records the receipt of what has been done, however long the ledger cannot be written: it is not done again, and
+    /// nobody else knows what came of it.
+    async fn settle_in_the_end(&self, session: &SessionId, id: ToolCallId, receipt: Receipt) {
+        while let Err(error) = self.settle(session, id.clone(), receipt.clone()).await {
+            tracing::error!(%session, %error, "the receipt of an action could not be recorded yet");
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// Nobody can tell what came of it: the session stops until a person decides.
+    async fn mark_uncertain(&self, session: &SessionId, id: ToolCallId, why: String) {
+        loop {
+            let (marked, told) = (id.clone(), why.clone());
+            let mark = move |_: &_, _| Ok(Command::MarkUncertain { id: marked, why: told });
+            match self.engine.submit(session, None, mark).await {
+                // Marked before, or settled.
+                Ok(_) | Err(Fault::Refused(_)) => return,
+                Err(error) => {
+                    tracing::error!(%session, %error, "an uncertain action could not be marked yet")
+                }
+            }
+            tokio::time::sleep(AGAIN).await;
         }
     }
 
@@ -169,6 +213,17 @@ impl Actions {
         Ok(short::short_result(row, self.engine.settings().limits.short_result_bytes)
             .ok_or_else(|| LedgerError::damaged("action.receipt", "a settled action without a receipt"))?)
     }
+}
+
+impl Open {
+    fn budget(&self) -> ReceiptBudget {
+        ReceiptBudget::of_bytes(self.row.budget as usize)
+    }
+}
+
+/// Runs what blocks where that is allowed.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
+    Ok(tokio::task::spawn_blocking(work).await.map_err(|error| LedgerError::damaged("tool", error))?)
 }
 
 /// Whether this is a call that the session's present run may make.

@@ -36,8 +36,8 @@ mod tests {
         ActionRow {
             id: "toolu_0".into(),
             session_id: String::new(),
-            run_id: String::new(),
-            turn_id: String::new(),
+            run_id: None,
+            turn_id: None,
             name: "Read".into(),
             client_id: None,
             input: String::new(),
@@ -49,6 +49,8 @@ mod tests {
             code: None,
             receipt: Some(receipt.to_owned()),
             receipt_sha256: Some("ab".into()),
+            intent: None,
+            reverts: None,
         }
     }
 

@@ -59,6 +59,8 @@ pub(super) struct File {
     pub claude: Claude,
     pub limits: Limits,
     pub files: Files,
+    pub commands: Commands,
+    pub writing: Writing,
     pub front: Front,
 }
 
@@ -91,6 +93,35 @@ pub(super) struct Files {
     pub hard_links: HardLinks,
     pub network_file_systems: NetworkFileSystems,
     pub whole_hash_limit_bytes: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Commands {
+    pub path: Vec<PathBuf>,
+    pub private_loopback: bool,
+    pub scratch_bytes: Option<u64>,
+    pub processes: Option<u64>,
+}
+
+/// What to do where a file system cannot swap two names in one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WithoutExchange {
+    /// Check once more and rename over the old file; the receipt says so.
+    #[default]
+    Rename,
+    /// Refuse to write.
+    Refuse,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Writing {
+    pub max_file_bytes: Option<u64>,
+    pub without_exchange: WithoutExchange,
+    pub content_bytes: Option<u64>,
+    pub worktree_dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, Deserialize)]

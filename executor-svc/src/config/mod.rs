@@ -7,10 +7,11 @@ mod file;
 mod keys;
 mod paths;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use file::{HardLinks, Mirror, NetworkFileSystems, Protocols};
+pub use file::{HardLinks, Mirror, NetworkFileSystems, Protocols, WithoutExchange};
 pub use keys::{KEYS, Key};
 pub use paths::Overrides;
 
@@ -68,6 +69,10 @@ pub struct Settings {
     pub limits: Limits,
     /// What may be read.
     pub files: FileSettings,
+    /// What commands find and may take.
+    pub commands: CommandSettings,
+    /// How files are changed.
+    pub writing: WritingSettings,
     /// What `gatehouse up` passes to the front.
     pub front: FrontSettings,
 }
@@ -119,6 +124,36 @@ pub struct FileSettings {
     pub whole_hash_limit: u64,
 }
 
+/// How files are changed.
+#[derive(Debug, Clone)]
+pub struct WritingSettings {
+    /// The largest file that is changed, before or after, in bytes.
+    pub max_file_bytes: u64,
+    /// File systems that cannot swap two names.
+    pub without_exchange: WithoutExchange,
+    /// The most that is kept of what files were before and after, in bytes.
+    pub content_bytes: u64,
+    /// Where worktrees are made.
+    pub worktree_dir: PathBuf,
+}
+
+/// What commands find and may take.
+#[derive(Debug, Clone, Default)]
+pub struct CommandSettings {
+    /// Where programs are looked for, in order.
+    pub path: Vec<PathBuf>,
+    /// Where tool chains keep what they have installed, by the variable that tells them.
+    pub tools: BTreeMap<String, PathBuf>,
+    /// The user's own list of files that git ignores, if there is one.
+    pub git_excludes: Option<PathBuf>,
+    /// Whether commands have a loopback interface of their own.
+    pub private_loopback: bool,
+    /// The most that a session's scratch may hold, in bytes.
+    pub scratch_bytes: u64,
+    /// How many processes a command may have (the kernel does not hold root to it).
+    pub processes: u64,
+}
+
 /// What `gatehouse up` passes to the front.
 #[derive(Debug, Clone)]
 pub struct FrontSettings {
@@ -142,6 +177,14 @@ impl Settings {
     pub fn load(overrides: &Overrides) -> Result<Self, ConfigError> {
         let (config_file, file) = file::read(overrides)?;
         paths::resolve(config_file, file, overrides)
+    }
+
+    /// A program of ours that is installed beside the running one, or where the settings say; `None` if it is not there.
+    #[must_use]
+    pub fn helper(&self, name: &str) -> Option<PathBuf> {
+        let beside = || Some(std::env::current_exe().ok()?.parent()?.to_owned());
+        let path = self.claude.helper_dir.clone().or_else(beside)?.join(name);
+        path.is_file().then_some(path)
     }
 
     /// What `--check-config` prints: one JSON line.

@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::file::{self, File};
-use super::{ClaudeSettings, ConfigError, FileSettings, FrontSettings, Limits, Settings};
+use super::{
+    ClaudeSettings, CommandSettings, ConfigError, FileSettings, FrontSettings, Limits, Settings,
+    WritingSettings,
+};
 
 /// Flags and environment.
 #[derive(Debug, Clone, Default)]
@@ -75,6 +78,8 @@ pub(super) fn resolve(
         claude: claude(file.claude, environment, &state_dir)?,
         limits: limits(&file.limits)?,
         files: files(file.files)?,
+        commands: commands(file.commands, environment)?,
+        writing: writing(file.writing, &state_dir)?,
         front: front(file.front, &state_dir)?,
         state_dir,
         runtime_dir,
@@ -121,6 +126,67 @@ fn files(file: file::Files) -> Result<FileSettings, ConfigError> {
         hard_links: file.hard_links,
         network_file_systems: file.network_file_systems,
         whole_hash_limit: bounded("files.whole_hash_limit_bytes", hashed, 256 << 20, 0..=u64::MAX)?,
+    })
+}
+
+/// Where programs are when the executor's own PATH does not say.
+const USUAL_PATH: [&str; 6] =
+    ["/usr/local/bin", "/opt/homebrew/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
+
+/// Tool chains that would look below HOME, which is another one inside: the variable, and the place below the real HOME.
+/// What they hold is read there and never written.
+const TOOL_PLACES: [(&str, &str); 5] = [
+    ("CARGO_HOME", ".cargo"),
+    ("RUSTUP_HOME", ".rustup"),
+    ("GOMODCACHE", "go/pkg/mod"),
+    ("PYENV_ROOT", ".pyenv"),
+    ("NVM_DIR", ".nvm"),
+];
+
+fn commands(file: file::Commands, environment: &Environment) -> Result<CommandSettings, ConfigError> {
+    let own = environment.get(&OsString::from("PATH")).cloned().unwrap_or_default();
+    let mut path = each_absolute("commands.path", file.path)?;
+    path.extend(std::env::split_paths(&own).filter(|dir| dir.is_absolute()));
+    path.extend(USUAL_PATH.map(PathBuf::from));
+    // A colon cannot be written into a PATH.
+    path.retain(|dir| !dir.as_os_str().as_encoded_bytes().contains(&b':'));
+    let mut seen = std::collections::HashSet::new();
+    path.retain(|dir| seen.insert(dir.clone()));
+    let place = |(name, below): (&str, &str)| {
+        let named = absolute(environment, name);
+        let found = named.or_else(|| Some(home(environment)?.join(below)))?;
+        found.is_dir().then(|| (name.to_owned(), found))
+    };
+    let scratch = bounded("commands.scratch_bytes", file.scratch_bytes, 4 << 30, 1 << 20..=1 << 44)?;
+    Ok(CommandSettings {
+        path,
+        tools: TOOL_PLACES.into_iter().filter_map(place).collect(),
+        git_excludes: git_excludes(environment),
+        private_loopback: file.private_loopback,
+        scratch_bytes: scratch,
+        processes: bounded("commands.processes", file.processes, 1024, 16..=1 << 20)?,
+    })
+}
+
+/// Where git looks for it if its settings do not say; those are not read.
+fn git_excludes(environment: &Environment) -> Option<PathBuf> {
+    let base =
+        absolute(environment, "XDG_CONFIG_HOME").or_else(|| Some(home(environment)?.join(".config")))?;
+    Some(base.join("git/ignore")).filter(|file| file.is_file())
+}
+
+fn writing(file: file::Writing, state_dir: &Path) -> Result<WritingSettings, ConfigError> {
+    // Beside the state directory, not inside: that is protected, and worktrees are for everybody to look at.
+    let beside = || {
+        let mut name = state_dir.as_os_str().to_owned();
+        name.push("-worktrees");
+        PathBuf::from(name)
+    };
+    Ok(WritingSettings {
+        max_file_bytes: bounded("writing.max_file_bytes", file.max_file_bytes, 64 << 20, 1 << 10..=1 << 30)?,
+        without_exchange: file.without_exchange,
+        content_bytes: bounded("writing.content_bytes", file.content_bytes, 10 << 30, 1 << 20..=1 << 44)?,
+        worktree_dir: must_be_absolute("writing.worktree_dir", file.worktree_dir.unwrap_or_else(beside))?,
     })
 }
 

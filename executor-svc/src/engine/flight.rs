@@ -4,7 +4,8 @@ use gatehouse_proto::ids::{SessionId, ToolCallId};
 use tokio::sync::watch;
 
 use super::{Engine, Entry};
-use crate::tools::Cancel;
+use crate::cancel::Cancel;
+use crate::commands::Progress;
 
 /// An action that is being performed. Dropping it, after whatever end, a panic too, says that it no longer is.
 #[derive(Debug)]
@@ -14,6 +15,7 @@ pub struct Flight {
     session: SessionId,
     id: ToolCallId,
     cancel: Cancel,
+    progress: Progress,
 }
 
 /// What became of an attempt to begin.
@@ -31,6 +33,12 @@ impl Flight {
     pub fn cancel(&self) -> Cancel {
         self.cancel.clone()
     }
+
+    /// Where others see how far it is.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
 }
 
 impl Drop for Flight {
@@ -46,11 +54,12 @@ impl Engine {
     /// Begins an action, unless it is in flight.
     pub fn take_off(&self, session: &SessionId, id: &ToolCallId) -> Takeoff {
         match self.shared.performing.begin(session, id, self.now()) {
-            Entry::Begun(cancel) => Takeoff::Begun(Flight {
+            Entry::Begun(cancel, progress) => Takeoff::Begun(Flight {
                 engine: self.clone(),
                 session: session.clone(),
                 id: id.clone(),
                 cancel,
+                progress,
             }),
             Entry::InFlight(over) => Takeoff::InFlight(over),
         }

@@ -8,6 +8,7 @@ mod flight;
 mod performing;
 mod record;
 mod recovery;
+mod territory;
 mod watchers;
 
 use std::sync::Arc;
@@ -19,8 +20,9 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
 pub use flight::{Flight, Takeoff};
-pub use performing::{Entry, Performing};
+pub use performing::{Entry, Performed, Performing};
 pub use recovery::{Guess, RecoverySecret, SecretError, Tries, private_file};
+pub use territory::taken_meanwhile;
 pub use watchers::Watchers;
 
 use crate::clock::{Clock, Timestamp};
@@ -45,6 +47,9 @@ pub enum Fault {
     /// As many sessions are live as may be.
     #[error("{0} sessions are live")]
     Capacity(u32),
+    /// Another live session writes there.
+    #[error("another live session works in {0:?}")]
+    RootTaken(std::path::PathBuf),
     /// The ledger cannot be read or written.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
@@ -302,6 +307,9 @@ impl Engine {
                     if live >= capacity {
                         return Err(WriteError::Refused(Fault::Capacity(live)));
                     }
+                    if let Some(path) = territory::taken(tx, &new)? {
+                        return Err(WriteError::Refused(Fault::RootTaken(path)));
+                    }
                     create(new, engine.now())
                 }
             };
@@ -440,6 +448,8 @@ impl Engine {
                 _ => {}
             }
         }
+        // What of a closed run is still in flight is to end: a command does, a write that has begun pays no heed.
+        session.finishing.iter().for_each(|call| self.shared.performing.cancel(&call.id));
         if let Some(seq) = journal_head {
             self.shared.journal_head.send_replace(seq);
         }

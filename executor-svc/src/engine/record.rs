@@ -4,6 +4,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::clock::Timestamp;
+use crate::files::replace::Intent;
 use crate::ledger::{LedgerError, actions, journal, runs, sessions, turns};
 use crate::session::{Effect, Receipt, Session, TurnKind};
 use crate::tools;
@@ -82,9 +83,22 @@ fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -
             json!({ "turn_id": turn_id, "why": why })
         }
         Effect::ReplyCommitted { .. } => record_reply(tx, session, effect, now)?,
-        Effect::ActionPrepared { id } => {
-            actions::prepare(tx, id)?;
-            json!({ "tool_call_id": id })
+        Effect::ActionPrepared { id, intent } => {
+            let text = intent.as_deref().map(intent_text).transpose()?;
+            actions::prepare(tx, id, text.as_deref())?;
+            json!({ "tool_call_id": id, "write": intent.as_deref().map(intent_facts) })
+        }
+        Effect::UndoPrepared(ask) => {
+            let undo = actions::NewUndo {
+                id: &ask.id,
+                session: &session.id,
+                reverts: &ask.reverts,
+                intent: &intent_text(&ask.intent)?,
+                budget: RECEIPT_OF_UNDO,
+                at: now,
+            };
+            actions::insert_undo(tx, &undo)?;
+            json!({ "tool_call_id": ask.id, "reverts": ask.reverts, "write": intent_facts(&ask.intent) })
         }
         Effect::ActionSettled { id, receipt } => record_receipt(tx, id, receipt, now)?,
         Effect::ActionCancelled { id, name, why } => {
@@ -93,14 +107,27 @@ fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -
             let receipt = tools::cancelled_receipt(id, tool, why, tools::ReceiptBudget::MIN);
             record_receipt(tx, id, &receipt, now)?
         }
-        Effect::ActionUncertain { id } => json!({ "tool_call_id": id }),
+        Effect::ActionUncertain { id, why } => json!({ "tool_call_id": id, "why": why }),
         Effect::StopRequested => {
             json!({ "request_id": session.stop.as_ref().map(|stop| stop.request_id.as_str()) })
         }
+        Effect::WorktreeMade { head, registration } => json!({ "head": head, "registration": registration }),
         Effect::LeaseRotated | Effect::LeaseRanOut | Effect::Stopped => json!({}),
         Effect::Attached => json!({ "enforced_by": session.enforced_by }),
         Effect::Launch { .. } | Effect::EndRunner { .. } => Value::Null,
     })
+}
+
+/// What the receipt of an undo may take, in bytes.
+const RECEIPT_OF_UNDO: u32 = 64 * 1024;
+
+fn intent_text(intent: &Intent) -> Result<String, LedgerError> {
+    serde_json::to_string(intent).map_err(|error| LedgerError::damaged("action.intent", error))
+}
+
+/// What the journal says of a write before it is made: where, and both hashes.
+fn intent_facts(intent: &Intent) -> Value {
+    json!({ "path": intent.path, "before": intent.before.sha256(), "after": intent.after.sha256() })
 }
 
 fn record_reply(

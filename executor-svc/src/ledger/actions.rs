@@ -58,13 +58,59 @@ pub fn insert(tx: &Connection, action: &NewAction<'_>) -> Result<(), LedgerError
     Ok(())
 }
 
-/// Notes that an action's intent is durable.
+/// Makes an action's intent durable; a command has none beyond its input.
 ///
 /// # Errors
 /// When the ledger cannot be written.
-pub fn prepare(tx: &Connection, id: &ToolCallId) -> Result<(), LedgerError> {
-    tx.prepare_cached("UPDATE action SET state = 'prepared' WHERE id = ?1 AND state = 'authorised'")?
-        .execute([id.as_str()])?;
+pub fn prepare(tx: &Connection, id: &ToolCallId, intent: Option<&str>) -> Result<(), LedgerError> {
+    tx.prepare_cached(
+        "UPDATE action SET state = 'prepared', intent = ?2 WHERE id = ?1 AND state = 'authorised'",
+    )?
+    .execute(params![id.as_str(), intent])?;
+    Ok(())
+}
+
+/// An undo that is prepared.
+#[derive(Debug)]
+pub struct NewUndo<'a> {
+    /// Its id.
+    pub id: &'a ToolCallId,
+    /// Its session.
+    pub session: &'a SessionId,
+    /// The action that it undoes.
+    pub reverts: &'a ToolCallId,
+    /// What is about to be done, JSON.
+    pub intent: &'a str,
+    /// What its receipt may take, in bytes.
+    pub budget: u32,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// The name under which an undo stands among the actions.
+pub const UNDO: &str = "Undo";
+
+/// Adds an undo, prepared.
+///
+/// # Errors
+/// When the ledger cannot be written.
+pub fn insert_undo(tx: &Connection, undo: &NewUndo<'_>) -> Result<(), LedgerError> {
+    let input = serde_json::json!({ "tool_call_id": undo.reverts });
+    tx.prepare_cached(
+        "INSERT INTO action (id, session_id, name, input, input_sha256, budget, state, authorised_at, intent, reverts)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'prepared', ?7, ?8, ?9)",
+    )?
+    .execute(params![
+        undo.id.as_str(),
+        undo.session.as_str(),
+        UNDO,
+        gatehouse_proto::digest::canonical_json(&input),
+        gatehouse_proto::digest::digest(&input),
+        undo.budget,
+        undo.at.millis(),
+        undo.intent,
+        undo.reverts.as_str(),
+    ])?;
     Ok(())
 }
 
@@ -109,9 +155,9 @@ pub struct ActionRow {
     /// Its session.
     pub session_id: String,
     /// Its run.
-    pub run_id: String,
-    /// The turn whose reply authorised it.
-    pub turn_id: String,
+    pub run_id: Option<String>,
+    /// The turn whose reply authorised it; an undo has none.
+    pub turn_id: Option<String>,
     /// The tool.
     pub name: String,
     /// The caller's own id.
@@ -134,9 +180,13 @@ pub struct ActionRow {
     pub receipt: Option<String>,
     /// SHA-256 of the receipt.
     pub receipt_sha256: Option<String>,
+    /// What a write that was prepared is about, JSON.
+    pub intent: Option<String>,
+    /// The action that an undo undoes.
+    pub reverts: Option<String>,
 }
 
-const COLUMNS: &str = "id, session_id, run_id, turn_id, name, client_id, input, budget, state, authorised_at, finished_at, ok, code, receipt, receipt_sha256";
+const COLUMNS: &str = "id, session_id, run_id, turn_id, name, client_id, input, budget, state, authorised_at, finished_at, ok, code, receipt, receipt_sha256, intent, reverts";
 
 fn row(row: &Row<'_>) -> rusqlite::Result<ActionRow> {
     Ok(ActionRow {
@@ -155,6 +205,8 @@ fn row(row: &Row<'_>) -> rusqlite::Result<ActionRow> {
         code: row.get(12)?,
         receipt: row.get(13)?,
         receipt_sha256: row.get(14)?,
+        intent: row.get(15)?,
+        reverts: row.get(16)?,
     })
 }
 
@@ -202,6 +254,18 @@ pub fn of_turn(connection: &Connection, turn: &TurnId) -> Result<Vec<ActionRow>,
     let mut statement = connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM action WHERE turn_id = ?1 ORDER BY position"))?;
     let rows = statement.query_map([turn.as_str()], row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The actions that were prepared and have no receipt.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn prepared(connection: &Connection) -> Result<Vec<ActionRow>, LedgerError> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM action WHERE state = 'prepared' ORDER BY authorised_at"
+    ))?;
+    let rows = statement.query_map([], row)?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 

@@ -9,10 +9,14 @@ use rusqlite::Connection;
 use super::{LedgerError, Readers, Writer};
 
 /// The numbered migrations; the schema version is how many have been applied.
-const MIGRATIONS: &[&str] = &[include_str!("../../migrations/0001_walking_gateway.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/0001_walking_gateway.sql"),
+    include_str!("../../migrations/0002_prepared_actions.sql"),
+    include_str!("../../migrations/0003_writing.sql"),
+];
 
 /// The newest schema version.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 3;
 const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
 
 /// An opened ledger: the way in and the way out.
@@ -131,6 +135,20 @@ mod tests {
         connect(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
         assert!(matches!(open(dir.path()), Err(LedgerError::Newer { found: 99, .. })));
         assert_eq!(version(&connect(&path).unwrap()).unwrap(), 99);
+    }
+
+    #[test]
+    fn a_ledger_of_an_older_version_is_brought_up_to_date_and_kept_as_it_was_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ledger.db");
+        let old = connect(&path).unwrap();
+        old.execute_batch(MIGRATIONS[0]).unwrap();
+        old.pragma_update(None, "user_version", 1).unwrap();
+        drop(old);
+        drop(open(dir.path()).unwrap());
+        assert_eq!(version(&connect(&path).unwrap()).unwrap(), SCHEMA_VERSION);
+        let backup = Connection::open(dir.path().join("ledger.v1.backup")).unwrap();
+        assert_eq!(version(&backup).unwrap(), 1);
     }
 
     #[test]

@@ -102,8 +102,8 @@ fn action_view(row: ActionRow) -> v1::ActionView {
     v1::ActionView {
         tool_call_id: row.id,
         native_session_id: row.session_id,
-        run_id: row.run_id,
-        turn_id: row.turn_id,
+        run_id: row.run_id.unwrap_or_default(),
+        turn_id: row.turn_id.unwrap_or_default(),
         name: row.name,
         state: row.state,
         authorised_at_ms: row.authorised_at.millis(),

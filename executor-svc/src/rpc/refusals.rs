@@ -32,6 +32,12 @@ pub(super) fn spoken(fault: Fault) -> Spoken {
         )
         .retryable()
         .with("live_sessions", live),
+        Fault::RootTaken(path) => Spoken::new(
+            ErrorCode::WorkingDirectoryInvalid,
+            format!("Another live session writes in {} or was made from it.", path.display()),
+            "Stop that session first (`gatehouse sessions` shows all), or choose another directory.",
+        )
+        .with("path", path.to_string_lossy().as_ref()),
         Fault::Refused(refusal) => refused(refusal),
         Fault::Ledger(error) => {
             tracing::error!(%error, "ledger");

@@ -11,8 +11,9 @@ use tonic::{Request, Response, Status as Wire};
 use super::refusals::{invalid, spoken};
 use crate::action::{Actions, Invocation};
 use crate::engine::{Engine, Fault};
+use crate::folders::SessionFolders;
 use crate::ledger::{runs, turns};
-use crate::runner::{Runners, SessionFolders, claude_binary};
+use crate::runner::{Runners, claude_binary};
 use crate::session::{
     Answer, Command, KnownTurn, LaunchFailure, Refusal, RunOutcome, SeenResult, Session, TurnAsk, TurnKey,
 };
@@ -109,8 +110,13 @@ impl RunnerService {
         let (key, marker, seen) = key_of(ask.key)?;
         loop {
             let mut changes = self.engine.watch(&link.session);
-            let performing =
-                self.engine.performing().of(&link.session).into_iter().map(|(id, _)| id).collect();
+            let performing = self
+                .engine
+                .performing()
+                .of(&link.session)
+                .into_iter()
+                .map(|performed| performed.id)
+                .collect();
             let (run_id, epoch) = (link.run.clone(), link.epoch);
             let (key, seen, request_hash) = (key.clone(), seen.clone(), ask.request_sha256.clone());
             let submitted = self.engine.submit(&link.session, None, move |tx, _| {
@@ -254,6 +260,10 @@ fn advice(code: &str) -> &'static str {
         }
         "claude_init_mismatch" => {
             "Claude Code did not start with exactly the tools it was given; look for managed settings on this machine."
+        }
+        "sandbox_unavailable" => {
+            "This machine does not give a layer of the sandbox that is required; the message names it and the remedy. \
+             `sandbox-launch --probe` checks again. Then call native_session_continue."
         }
         _ => "Call native_session_continue to try again; the message says what Claude Code reported.",
     }

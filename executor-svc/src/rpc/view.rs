@@ -5,15 +5,16 @@ use gatehouse_proto::v1;
 use rusqlite::Connection;
 
 use crate::clock::Timestamp;
+use crate::engine::Performed;
 use crate::ledger::{LedgerError, actions, runs, turns};
 use crate::session::{
-    Attachment, Call, CallState, LastResult, Profile, ResultText, Run, Session, State, Status,
+    Attachment, Call, CallState, Isolation, LastResult, Profile, ResultText, Run, Session, State, Status,
     SubagentPolicy, TurnKind,
 };
 use crate::tools;
 
 /// What is in flight for the session, and since when.
-pub(super) type InFlight = Vec<(ToolCallId, Timestamp)>;
+pub(super) type InFlight = Vec<Performed>;
 
 /// The public state of a session as it stands in a list: without what makes a single one large (prompt, receipts, tool
 /// and skill texts, the words of the last result).
@@ -57,7 +58,7 @@ pub(super) fn session_view(
         capability_profile: profile_of(session.profile).into(),
         working_directory: root.clone(),
         source_directory: session.source_directory.to_string_lossy().into_owned(),
-        workspace: Some(workspace(session.profile, root)),
+        workspace: Some(workspace(session, root)),
         network_boundary: Some(v1::NetworkBoundary {
             claude: "loopback-two-ports".to_owned(),
             commands: "none".to_owned(),
@@ -140,14 +141,14 @@ fn current_action(
     in_flight: &InFlight,
     now: Timestamp,
 ) -> Result<v1::CurrentAction, LedgerError> {
-    let performed_since = in_flight.iter().find(|(id, _)| *id == call.id).map(|(_, at)| *at);
+    let performed = in_flight.iter().find(|performed| performed.id == call.id);
     let times = actions::times(connection, &call.id)?;
-    let started_at = performed_since.unwrap_or(times.authorised_at);
+    let started_at = performed.map_or(times.authorised_at, |performed| performed.since);
     let until = times.finished_at.unwrap_or(now);
     Ok(v1::CurrentAction {
         tool_call_id: call.id.to_string(),
         name: call.name.clone(),
-        state: match (call.state, performed_since) {
+        state: match (call.state, performed) {
             (CallState::Settled, _) => "done",
             (_, Some(_)) => "performing",
             (CallState::Authorised, None) => "authorised",
@@ -156,6 +157,7 @@ fn current_action(
         .to_owned(),
         started_at_ms: started_at.millis(),
         elapsed_ms: u64::try_from(until.since(started_at).as_millis()).unwrap_or(u64::MAX),
+        output_bytes: performed.map(|performed| performed.output_bytes).filter(|bytes| *bytes > 0),
     })
 }
 
@@ -235,15 +237,41 @@ fn last_result(connection: &Connection, last: &LastResult) -> Result<v1::LastRes
     })
 }
 
-fn workspace(profile: Profile, root: String) -> v1::Workspace {
-    let (kind, writable, note) = match profile {
-        Profile::ReadOnly => (v1::WorkspaceKind::ReadOnly, false, "Nothing can be changed in this session."),
-        Profile::DirectWrite => (v1::WorkspaceKind::Direct, true, "Changes go to the real directory."),
-        Profile::WorktreeWrite => {
-            (v1::WorkspaceKind::Worktree, true, "Changes go to a worktree; the source stays as it is.")
+fn workspace(session: &Session, root: String) -> v1::Workspace {
+    let (kind, note) = match session.profile {
+        Profile::ReadOnly => {
+            (v1::WorkspaceKind::ReadOnly, "Nothing can be changed in this session.".to_owned())
+        }
+        Profile::DirectWrite => (v1::WorkspaceKind::Direct, "Changes go to the real directory.".to_owned()),
+        Profile::WorktreeWrite => (v1::WorkspaceKind::Worktree, worktree_note(session.isolation.as_ref())),
+    };
+    v1::Workspace {
+        kind: kind.into(),
+        root,
+        writable: session.profile != Profile::ReadOnly,
+        source_head: session.isolation.as_ref().map(|isolation| isolation.head().to_owned()),
+        note,
+    }
+}
+
+/// What somebody should know who expects the worktree to be like the source.
+fn worktree_note(isolation: Option<&Isolation>) -> String {
+    let mut note = "Changes go to a worktree; the source stays as it is.".to_owned();
+    let Some(isolation) = isolation else { return note };
+    if isolation.made().is_none() {
+        note.push_str(" It is being made.");
+    }
+    let notes = isolation.notes();
+    let mut add = |count: usize, what: &str| {
+        if count > 0 {
+            note.push_str(&format!(" {count} {what}."));
         }
     };
-    v1::Workspace { kind: kind.into(), root, writable, source_head: None, note: note.to_owned() }
+    add(notes.submodules, "submodules stay empty directories");
+    add(notes.lfs_files, "files of Git LFS stay pointers");
+    add(notes.filters.len(), "filters of the repository are not applied");
+    add(usize::from(notes.sparse), "sparse checkout is kept: only a part of the files is there");
+    note
 }
 
 const fn profile_of(profile: Profile) -> v1::CapabilityProfile {

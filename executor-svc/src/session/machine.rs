@@ -2,10 +2,11 @@
 
 use gatehouse_proto::ids::{LeaseId, RunId};
 
-use super::command::{Answer, Command, Effect, NewSession, RootStanding, Step};
+use super::command::{Answer, Command, NewSession, RootStanding, Step};
+use super::effect::Effect;
 use super::lease::Lease;
 use super::state::{Attachment, Run, Session, State};
-use super::{Refusal, actions, lease, reply, running, stopping, turns};
+use super::{Refusal, actions, isolation, lease, reply, running, stopping, turns};
 use crate::clock::Timestamp;
 use crate::ledger::once::Claim;
 
@@ -27,7 +28,9 @@ pub fn create(new: NewSession, now: Timestamp) -> Step {
         recovery_hash: new.recovery_hash,
         state: State::Idle,
         ending: None,
+        isolation: new.isolation,
         finishing: Vec::new(),
+        undoing: None,
         runs: 0,
         turns: 0,
         last_result: None,
@@ -70,15 +73,19 @@ fn decide(session: Session, now: Timestamp, command: Command) -> Result<Step, Re
         Command::Attach { run_id, epoch, enforced_by } => {
             running::attach(session, &run_id, epoch, enforced_by)
         }
+        Command::WorktreeMade { run_id, epoch, worktree } => {
+            isolation::made(session, &run_id, epoch, *worktree)
+        }
         Command::OpenTurn(ask) => turns::open(session, now, ask),
-        Command::Prepare { id } => actions::prepare(session, &id),
-        Command::Settle { id, receipt } => actions::settle(session, &id, receipt),
+        Command::Prepare { id, intent } => actions::prepare(session, &id, intent),
+        Command::BeginUndo(ask) => actions::begin_undo(session, ask),
+        Command::Settle { id, receipt } => actions::settle(session, now, &id, receipt),
         Command::EndRun { run_id, epoch, outcome } => running::end(session, now, &run_id, epoch, outcome),
         Command::Interrupt { run_id, epoch, why } => {
             Ok(running::interrupt(session, now, &run_id, epoch, &why))
         }
         Command::RunnerGone { run_id, epoch, why } => Ok(running::gone(session, now, &run_id, epoch, &why)),
-        Command::MarkUncertain { id } => actions::mark_uncertain(session, now, &id),
+        Command::MarkUncertain { id, why } => actions::mark_uncertain(session, now, &id, why),
         Command::Resolve { id, receipt } => actions::resolve(session, &id, receipt),
         Command::CheckLease => Ok(lease::check(session, now)),
         Command::Restarted => Ok(restarted(session, now)),
@@ -103,7 +110,8 @@ fn continue_with(
         return Ok(step);
     }
     match &session.state {
-        State::Idle | State::Failed(_) if session.ending.is_none() && session.finishing.is_empty() => {}
+        State::Idle | State::Failed(_)
+            if session.ending.is_none() && session.finishing.is_empty() && session.undoing.is_none() => {}
         State::Stopped(_) => return Err(Refusal::SessionStopped),
         State::LeaseExpired => return Err(Refusal::LeaseExpired),
         State::RecoveryRequired(action) => return Err(Refusal::RecoveryBlocked(action.clone())),

@@ -13,6 +13,8 @@
 
 mod actions;
 mod command;
+mod effect;
+mod isolation;
 mod lease;
 mod machine;
 mod refusal;
@@ -20,14 +22,17 @@ mod reply;
 mod running;
 mod state;
 mod stopping;
+mod territory;
 #[cfg(test)]
 mod tests;
 mod turns;
 
 pub use command::{
-    Answer, CallRequest, Command, Effect, KnownTurn, LaunchFailure, NewSession, Receipt, RootStanding,
-    RunOutcome, SeenResult, Step, TokenStanding, TurnAsk, TurnStanding,
+    Answer, CallRequest, Command, KnownTurn, LaunchFailure, NewSession, Receipt, RootStanding, RunOutcome,
+    SeenResult, Step, TokenStanding, TurnAsk, TurnStanding, UndoAsk,
 };
+pub use effect::Effect;
+pub use isolation::Isolation;
 pub use lease::{Lease, RESTART_GRACE};
 pub use machine::{apply, create};
 pub use refusal::{Refusal, ReplyFault};
@@ -35,3 +40,4 @@ pub use state::{
     Attachment, Call, CallState, Ending, LastResult, Profile, ResultText, RootBinding, Run, Session, State,
     Status, StopAsk, SubagentPolicy, Terminal, Turn, TurnKey, TurnKind,
 };
+pub use territory::Territory;

@@ -2,7 +2,8 @@
 
 use gatehouse_proto::ids::RunId;
 
-use super::command::{Effect, LaunchFailure, RunOutcome, Step};
+use super::command::{LaunchFailure, RunOutcome, Step};
+use super::effect::Effect;
 use super::machine::done;
 use super::state::{Attachment, Ending, LastResult, ResultText, Session, State};
 use super::{Refusal, stopping};
@@ -102,8 +103,7 @@ pub(super) fn interrupt(mut session: Session, now: Timestamp, run_id: &RunId, ep
 pub(super) fn gone(mut session: Session, now: Timestamp, run_id: &RunId, epoch: u32, why: &str) -> Step {
     if session.ending.as_ref() == Some(&(Ending { run_id: run_id.clone(), epoch })) {
         session.ending = None;
-        let effects =
-            if session.state == State::Stopping { stopping::finish(&mut session, now) } else { Vec::new() };
+        let effects = stopping::finish_if_over(&mut session, now);
         return done(session, effects);
     }
     if !serves(&session, run_id, epoch) {

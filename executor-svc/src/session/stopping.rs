@@ -2,7 +2,8 @@
 
 use gatehouse_proto::ids::{LeaseId, RequestKey};
 
-use super::command::{Effect, Step};
+use super::command::Step;
+use super::effect::Effect;
 use super::machine::{done, replayed};
 use super::state::{CallState, Ending, LastResult, ResultText, Session, State, StopAsk, Terminal};
 use super::{Refusal, lease};
@@ -33,14 +34,15 @@ pub(super) fn stop(
     close_run(&mut session, now, "the session was stopped", &mut effects);
     session.stop = Some(StopAsk { request_id, reason, requested_at: now });
     session.state = State::Stopping;
-    if session.ending.is_none() {
-        effects.extend(finish(&mut session, now));
-    }
+    effects.extend(finish_if_over(&mut session, now));
     Ok(done(session, effects))
 }
 
-/// The last step of a stop: the process is gone.
-pub(super) fn finish(session: &mut Session, now: Timestamp) -> Vec<Effect> {
+/// The last step of a stop: the process is gone, and every action that had begun has its receipt.
+pub(super) fn finish_if_over(session: &mut Session, now: Timestamp) -> Vec<Effect> {
+    if session.state != State::Stopping || session.ending.is_some() || !session.finishing.is_empty() {
+        return Vec::new();
+    }
     let reason = session.stop.as_ref().map_or_else(String::new, |stop| stop.reason.clone());
     session.state = State::Stopped(Terminal { reason, at: now });
     vec![Effect::Stopped]

@@ -26,7 +26,7 @@ pub const DESCRIPTION: &str = "Replaces an exact piece of text in one file below
 /// The longest text of an input, in bytes: no reply is larger.
 pub(super) const MAX_TEXT: usize = 768 * 1024;
 
-const FIELDS: &[Field] = &[
+pub(super) const FIELDS: &[Field] = &[
     Field {
         name: "file_path",
         need: Need::Required,

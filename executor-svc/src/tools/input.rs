@@ -41,6 +41,10 @@ pub(super) enum Kind {
     Integer { min: u64, max: u64, default: Option<u64> },
     /// true or false; false when left out.
     Flag,
+    /// A list of so many strings, with at most so many bytes in all; no NUL, for they are arguments.
+    Strings { min: usize, max: usize, bytes: usize },
+    /// At most so many environment variables of at most so many bytes each.
+    Variables { max: usize, bytes: usize },
 }
 
 /// Whether a field can be left out.
@@ -92,6 +96,12 @@ fn property(field: &Field) -> Value {
             json!({"type": "integer", "minimum": min, "maximum": max, "default": default, "description": description})
         }
         Kind::Flag => json!({"type": "boolean", "default": false, "description": description}),
+        Kind::Strings { min, max, .. } => {
+            json!({"type": "array", "items": {"type": "string"}, "minItems": min, "maxItems": max, "description": description})
+        }
+        Kind::Variables { max, .. } => {
+            json!({"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": max, "description": description})
+        }
     }
 }
 
@@ -163,6 +173,14 @@ fn checked_field(field: &Field, value: &Value) -> Result<Value, InputFault> {
             _ => wrong(format!("must be a whole number from {min} to {max}")),
         },
         (Kind::Flag, Value::Bool(_)) => Ok(value.clone()),
+        (Kind::Strings { min, max, bytes }, Value::Array(items)) => {
+            checked_strings(items, min, max, bytes).map_or_else(wrong, |()| Ok(value.clone()))
+        }
+        (Kind::Variables { max, bytes }, Value::Object(variables)) => {
+            checked_variables(variables, max, bytes).map_or_else(wrong, |()| Ok(value.clone()))
+        }
+        (Kind::Strings { .. }, _) => wrong("must be a list of strings".to_owned()),
+        (Kind::Variables { .. }, _) => wrong("must be an object of strings".to_owned()),
         (
             Kind::Path
             | Kind::Line { .. }
@@ -210,6 +228,38 @@ fn checked_line(text: &str, min: usize, max: usize) -> Result<(), String> {
     }
     if text.contains(['\n', '\r']) {
         return Err("must be one line, without line breaks".to_owned());
+    }
+    Ok(())
+}
+
+fn checked_strings(items: &[Value], min: usize, max: usize, bytes: usize) -> Result<(), String> {
+    if items.len() < min || items.len() > max {
+        return Err(format!("must have {min} to {max} items, it has {}", items.len()));
+    }
+    let mut total = 0;
+    for (place, item) in items.iter().enumerate() {
+        let Value::String(text) = item else { return Err(format!("item {place} must be a string")) };
+        if text.contains('\0') {
+            return Err(format!("item {place} must not contain a NUL character"));
+        }
+        total += text.len();
+    }
+    if total > bytes {
+        return Err(format!("must have at most {bytes} bytes in all, it has {total}"));
+    }
+    Ok(())
+}
+
+fn checked_variables(variables: &Map<String, Value>, max: usize, bytes: usize) -> Result<(), String> {
+    if variables.len() > max {
+        return Err(format!("must have at most {max} variables, it has {}", variables.len()));
+    }
+    for (name, value) in variables {
+        let name = cut(name);
+        let Value::String(text) = value else { return Err(format!("`{name}` must be a string")) };
+        if text.contains('\0') || text.len() > bytes {
+            return Err(format!("`{name}` must have at most {bytes} bytes and no NUL character"));
+        }
     }
     Ok(())
 }

@@ -18,24 +18,31 @@ mod patience;
 mod read;
 mod receipt;
 mod redact;
+mod run_command;
 mod search_text;
 pub mod write;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use gatehouse_proto::ids::ToolCallId;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::cancel::Cancel;
+use crate::commands::CommandCall;
 use crate::files::{FileFault, Profile, SessionFiles};
+pub use change::{PlanFault, Planned};
+pub use edit::EditInput;
 pub use find_files::FindFilesInput;
 pub use input::InputFault;
+pub use notebook_edit::NotebookEditInput;
 pub use read::ReadInput;
 pub use receipt::{Receipt, ReceiptBudget, cancelled_receipt};
+pub use run_command::{command_receipt, interrupted_command_receipt, refused_command_receipt};
 pub use search_text::SearchTextInput;
+pub use write::WriteInput;
 
 /// The tools there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,11 +53,27 @@ pub enum ToolName {
     FindFiles,
     /// Finds text in files.
     SearchText,
+    /// Replaces text in a file.
+    Edit,
+    /// Makes or overwrites a file.
+    Write,
+    /// Changes a cell of a notebook.
+    NotebookEdit,
+    /// Runs a program.
+    RunCommand,
 }
 
 impl ToolName {
     /// Every tool, in the order of the contract.
-    pub const ALL: [Self; 3] = [Self::Read, Self::FindFiles, Self::SearchText];
+    pub const ALL: [Self; 7] = [
+        Self::Read,
+        Self::FindFiles,
+        Self::SearchText,
+        Self::Edit,
+        Self::Write,
+        Self::NotebookEdit,
+        Self::RunCommand,
+    ];
 
     /// The logical name.
     #[must_use]
@@ -59,6 +82,10 @@ impl ToolName {
             Self::Read => "Read",
             Self::FindFiles => "FindFiles",
             Self::SearchText => "SearchText",
+            Self::Edit => "Edit",
+            Self::Write => "Write",
+            Self::NotebookEdit => "NotebookEdit",
+            Self::RunCommand => "RunCommand",
         }
     }
 
@@ -75,10 +102,22 @@ impl std::fmt::Display for ToolName {
     }
 }
 
-/// An input that fits its tool.
+/// An input that fits its tool, by the path that the action takes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum CheckedInput {
+    /// It only looks: performed as often as need be.
+    Reading(ReadingInput),
+    /// It changes a file: prepared, and made once.
+    Change(ChangeInput),
+    /// It runs a program: once.
+    Command(CommandCall),
+}
+
+/// The input of a tool that only looks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum ReadingInput {
     /// For [`ToolName::Read`].
     Read(ReadInput),
     /// For [`ToolName::FindFiles`].
@@ -87,7 +126,61 @@ pub enum CheckedInput {
     SearchText(SearchTextInput),
 }
 
+/// The input of a tool that changes a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum ChangeInput {
+    /// For [`ToolName::Edit`].
+    Edit(EditInput),
+    /// For [`ToolName::Write`].
+    Write(WriteInput),
+    /// For [`ToolName::NotebookEdit`].
+    NotebookEdit(NotebookEditInput),
+}
+
+impl ChangeInput {
+    /// The tool that it is for.
+    #[must_use]
+    pub const fn tool(&self) -> ToolName {
+        match self {
+            Self::Edit(_) => ToolName::Edit,
+            Self::Write(_) => ToolName::Write,
+            Self::NotebookEdit(_) => ToolName::NotebookEdit,
+        }
+    }
+
+    /// The file that it is about.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Edit(input) => &input.file_path,
+            Self::Write(input) => &input.file_path,
+            Self::NotebookEdit(input) => &input.notebook_path,
+        }
+    }
+
+    /// What the file is to be, from its bytes (`None` if there is no file). The same again from the same.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    pub fn plan(&self, before: Option<&[u8]>) -> Result<Planned, PlanFault> {
+        match self {
+            Self::Edit(input) => edit::plan(input, before),
+            Self::Write(input) => write::plan(input, before),
+            Self::NotebookEdit(input) => notebook_edit::plan(input, before),
+        }
+    }
+}
+
 impl CheckedInput {
+    /// The input as JSON: only what was given, whole numbers as such. [`check`] takes it back unchanged.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+impl ReadingInput {
     /// The tool that it is for.
     #[must_use]
     pub const fn tool(&self) -> ToolName {
@@ -106,12 +199,6 @@ impl CheckedInput {
             Self::SearchText(input) => input.directory.as_deref(),
         }
     }
-
-    /// The input as JSON: only what was given, whole numbers as such. [`check`] takes it back unchanged.
-    #[must_use]
-    pub fn to_value(&self) -> Value {
-        serde_json::to_value(self).unwrap_or_default()
-    }
 }
 
 /// What a brain is told of a tool.
@@ -125,23 +212,6 @@ pub struct ToolDescription {
     pub input_schema: Value,
     /// Whether it changes nothing, so that calls may run side by side.
     pub read_only: bool,
-}
-
-/// Tells running actions of a session to end.
-#[derive(Debug, Clone, Default)]
-pub struct Cancel(Arc<AtomicBool>);
-
-impl Cancel {
-    /// Ends what runs under it, soon.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    /// Whether that was asked for.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
 }
 
 /// What a tool may lean on while it runs. Cheap to clone.
@@ -174,9 +244,19 @@ impl ToolContext {
 /// An [`InputFault`] that names the field.
 pub fn check(name: ToolName, input: &Value) -> Result<CheckedInput, InputFault> {
     match name {
-        ToolName::Read => read::check(input).map(CheckedInput::Read),
-        ToolName::FindFiles => find_files::check(input).map(CheckedInput::FindFiles),
-        ToolName::SearchText => search_text::check(input).map(CheckedInput::SearchText),
+        ToolName::Read => read::check(input).map(ReadingInput::Read).map(CheckedInput::Reading),
+        ToolName::FindFiles => {
+            find_files::check(input).map(ReadingInput::FindFiles).map(CheckedInput::Reading)
+        }
+        ToolName::SearchText => {
+            search_text::check(input).map(ReadingInput::SearchText).map(CheckedInput::Reading)
+        }
+        ToolName::Edit => edit::check(input).map(ChangeInput::Edit).map(CheckedInput::Change),
+        ToolName::Write => write::check(input).map(ChangeInput::Write).map(CheckedInput::Change),
+        ToolName::NotebookEdit => {
+            notebook_edit::check(input).map(ChangeInput::NotebookEdit).map(CheckedInput::Change)
+        }
+        ToolName::RunCommand => run_command::check(input).map(CheckedInput::Command),
     }
 }
 
@@ -189,11 +269,12 @@ pub fn descriptions(profile: Profile) -> Vec<ToolDescription> {
 /// Whether a session of this profile has the tool.
 #[must_use]
 pub const fn has(profile: Profile, name: ToolName) -> bool {
-    match (profile, name) {
-        (
-            Profile::ReadOnly | Profile::DirectWrite | Profile::WorktreeWrite,
-            ToolName::Read | ToolName::FindFiles | ToolName::SearchText,
-        ) => true,
+    match name {
+        ToolName::Read | ToolName::FindFiles | ToolName::SearchText | ToolName::RunCommand => true,
+        ToolName::Edit | ToolName::Write | ToolName::NotebookEdit => match profile {
+            Profile::ReadOnly => false,
+            Profile::DirectWrite | Profile::WorktreeWrite => true,
+        },
     }
 }
 
@@ -202,14 +283,19 @@ fn describe(name: ToolName) -> ToolDescription {
         ToolName::Read => (read::DESCRIPTION, read::FIELDS),
         ToolName::FindFiles => (find_files::DESCRIPTION, find_files::FIELDS),
         ToolName::SearchText => (search_text::DESCRIPTION, search_text::FIELDS),
+        ToolName::Edit => (edit::DESCRIPTION, edit::FIELDS),
+        ToolName::Write => (write::DESCRIPTION, write::FIELDS),
+        ToolName::NotebookEdit => (notebook_edit::DESCRIPTION, notebook_edit::FIELDS),
+        ToolName::RunCommand => (run_command::DESCRIPTION, run_command::FIELDS),
     };
-    ToolDescription { name, description, input_schema: input::schema(fields), read_only: true }
+    let read_only = matches!(name, ToolName::Read | ToolName::FindFiles | ToolName::SearchText);
+    ToolDescription { name, description, input_schema: input::schema(fields), read_only }
 }
 
-/// Performs an action and writes its receipt. It blocks: run it where blocking is allowed.
+/// Performs an action that only looks, and writes its receipt. It blocks: run it where blocking is allowed.
 #[must_use]
 pub fn perform(
-    input: &CheckedInput,
+    input: &ReadingInput,
     ctx: &ToolContext,
     budget: ReceiptBudget,
     tool_call_id: &ToolCallId,
@@ -222,11 +308,11 @@ pub fn perform(
     }
 }
 
-fn perform_here(input: &CheckedInput, ctx: &ToolContext, budget: ReceiptBudget, id: &ToolCallId) -> Receipt {
+fn perform_here(input: &ReadingInput, ctx: &ToolContext, budget: ReceiptBudget, id: &ToolCallId) -> Receipt {
     let frame = receipt::Frame { id, name: input.tool(), budget };
     match input {
-        CheckedInput::Read(input) => read::perform(input, ctx, &frame),
-        CheckedInput::FindFiles(input) => find_files::perform(input, ctx, &frame),
-        CheckedInput::SearchText(input) => search_text::perform(input, ctx, &frame),
+        ReadingInput::Read(input) => read::perform(input, ctx, &frame),
+        ReadingInput::FindFiles(input) => find_files::perform(input, ctx, &frame),
+        ReadingInput::SearchText(input) => search_text::perform(input, ctx, &frame),
     }
 }

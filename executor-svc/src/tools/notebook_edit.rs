@@ -24,7 +24,7 @@ pub const DESCRIPTION: &str = "Changes one cell of a Jupyter notebook (.ipynb, n
     N counting from 0. Nothing is executed. Outputs of a replaced code cell are dropped, for they came from other code; \
     everything else in the file stays as it is, byte for byte.";
 
-const FIELDS: &[Field] = &[
+pub(super) const FIELDS: &[Field] = &[
     Field {
         name: "notebook_path",
         need: Need::Required,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use gatehouse_proto::ids::ToolCallId;
 
 use super::receipt::Frame;
-use super::{CheckedInput, Receipt, ReceiptBudget, ToolContext, perform_here};
+use super::{ReadingInput, Receipt, ReceiptBudget, ToolContext, perform_here};
 use crate::files::FileFault;
 
 /// How many threads may hang at the same time. A system call into a dead server cannot be taken back.
@@ -21,7 +21,7 @@ static LEFT_BEHIND: AtomicUsize = AtomicUsize::new(0);
 
 /// Performs the action in a thread of its own, and waits for it no longer than the deadline and a little.
 pub(super) fn perform(
-    input: &CheckedInput,
+    input: &ReadingInput,
     ctx: &ToolContext,
     budget: ReceiptBudget,
     id: &ToolCallId,

@@ -76,6 +76,18 @@ struct Failure<'a> {
     detail: Option<&'static str>,
 }
 
+#[derive(Serialize)]
+struct FailureBeside<'a, T> {
+    tool_call_id: &'a ToolCallId,
+    name: &'static str,
+    ok: bool,
+    code: ActionCode,
+    message: &'a str,
+    hint: &'a str,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
 /// Room for the message and the hint of a failure, each, in bytes of JSON.
 const SENTENCE: usize = 8 * 1024;
 
@@ -107,6 +119,30 @@ impl Frame<'_> {
     /// A failure's receipt.
     pub(super) fn failure(&self, code: ActionCode, message: &str, hint: &str) -> Receipt {
         self.failure_with(code, message, hint, None)
+    }
+
+    /// The receipt of a failure that has something to show. The tool has kept within the budget, as for a success; the
+    /// words take at most a kilobyte.
+    pub(super) fn failure_beside(
+        &self,
+        code: ActionCode,
+        message: &str,
+        hint: &str,
+        body: &impl Serialize,
+    ) -> Receipt {
+        let whole = FailureBeside {
+            tool_call_id: self.id,
+            name: self.name.as_str(),
+            ok: false,
+            code,
+            message,
+            hint,
+            body,
+        };
+        match serde_json::to_string(&whole) {
+            Ok(json) if json.len() <= self.budget.bytes() => Receipt { ok: false, code: Some(code), json },
+            _ => self.failure(code, message, hint),
+        }
     }
 
     /// The receipt of a file that could not be used.

@@ -101,6 +101,21 @@ pub(super) fn line_from(text: &str, from: usize, room: usize) -> (String, bool) 
     (out, false)
 }
 
+/// `text` with every password replaced, and how many those were.
+pub(super) fn redacted(text: &str) -> (String, usize) {
+    let (mut out, mut at, mut count) = (String::with_capacity(text.len()), 0, 0);
+    for span in secret_spans(text) {
+        if span.start < at {
+            continue;
+        }
+        out.push_str(&text[at..span.start]);
+        out.push_str(REDACTED);
+        (at, count) = (span.end, count + 1);
+    }
+    out.push_str(&text[at..]);
+    (out, count)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -15,7 +15,7 @@ pub const DESCRIPTION: &str = "Makes one file below the working directory, or ov
     nothing is lost unseen; create_only refuses if the file is there. The content is written exactly as given, line ends \
     included. To change part of a file, use Edit.";
 
-const FIELDS: &[Field] = &[
+pub(super) const FIELDS: &[Field] = &[
     Field {
         name: "file_path",
         need: Need::Required,

@@ -6,13 +6,17 @@ use std::time::Duration;
 
 use executor_svc::action::Actions;
 use executor_svc::clock::{ManualClock, Timestamp};
+use executor_svc::commands::Commands;
 use executor_svc::config::{Overrides, Settings};
+use executor_svc::content::ContentStore;
 use executor_svc::engine::{Engine, Order, Parts, RecoverySecret};
+use executor_svc::files::replace::{ReplaceOptions, Replacer};
 use executor_svc::files::{FilePolicy, FilePolicyConfig, HardLinks, NetworkFs};
 use executor_svc::ledger::{self, LedgerError, runs};
 use executor_svc::rpc::{self, Services, Sockets};
 use executor_svc::runner::Runners;
-use executor_svc::session::Session;
+use executor_svc::session::{Call, Session};
+use executor_svc::worktree::{WorktreeSettings, Worktrees};
 use gatehouse_proto::codes::ErrorCode;
 use gatehouse_proto::ids::{LINK_METADATA, LinkToken, SessionId};
 use gatehouse_proto::refusal::Refusal;
@@ -26,6 +30,13 @@ use tokio::sync::{mpsc, watch};
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
+/// The launcher that was built beside this test.
+fn launcher() -> Option<PathBuf> {
+    let test = std::env::current_exe().unwrap();
+    let file = test.parent().unwrap().parent().unwrap().join("sandbox-launch");
+    file.is_file().then_some(file)
+}
+
 pub const LEASE: Duration = Duration::from_secs(1800);
 
 /// What of the executor stays over a restart.
@@ -36,7 +47,12 @@ pub struct Ground {
 
 impl Ground {
     pub fn new(config: &str) -> Self {
-        let top = tempfile::tempdir().unwrap();
+        Self::below(&std::env::temp_dir(), config)
+    }
+
+    /// The same in a folder of one's choice.
+    pub fn below(place: &std::path::Path, config: &str) -> Self {
+        let top = tempfile::tempdir_in(place).unwrap();
         for folder in ["project", "state", "bin"] {
             std::fs::create_dir(top.path().join(folder)).unwrap();
         }
@@ -62,6 +78,13 @@ impl Ground {
 
     /// Opens the executor: ledger, rooms, sockets.
     pub fn open(&self) -> House {
+        self.open_with(launcher())
+    }
+
+    /// The same with another launcher, or none.
+    pub fn open_with(&self, launcher: Option<PathBuf>) -> House {
+        let has_launcher = launcher.is_some();
+        let git_launcher = launcher.clone();
         let settings = self.settings();
         let policy = FilePolicy::new(FilePolicyConfig {
             homes: Vec::new(),
@@ -82,13 +105,26 @@ impl Ground {
             orders,
         };
         let engine = Engine::new(parts, self.clock.clone());
-        let runners = Runners::new(engine.clone());
+        let commands =
+            Commands::new(engine.settings().commands.clone(), engine.policy().clone(), launcher).unwrap();
+        let content = ContentStore::open(&self.path("state").join("content"), 1 << 30).unwrap();
+        let replacer = Replacer::new(ReplaceOptions::default());
+        let actions = Actions::new(engine.clone(), commands, replacer, content);
+        let worktree_settings = WorktreeSettings {
+            launcher: git_launcher,
+            path: engine.settings().commands.path.clone(),
+            excludes: None,
+            scratch: self.path("state").join("git"),
+        };
+        let worktrees = Arc::new(Worktrees::new(worktree_settings, engine.policy().clone()));
+        let runners = Runners::new(engine.clone(), worktrees.clone());
         let (shutdown, asked) = mpsc::channel(1);
         let (over, end) = watch::channel(false);
         let services = Services {
             engine: engine.clone(),
-            actions: Actions::new(engine.clone()),
+            actions: actions.clone(),
             runners: runners.clone(),
+            worktrees,
             shutdown,
         };
         let sockets = Sockets::bind(&self.path("run")).unwrap();
@@ -96,7 +132,9 @@ impl Ground {
         House {
             run_dir: self.path("run"),
             project: self.path("project"),
+            has_launcher,
             engine,
+            actions,
             runners,
             orders: ordered,
             asked,
@@ -109,8 +147,10 @@ impl Ground {
 /// A running executor.
 pub struct House {
     run_dir: PathBuf,
-    project: PathBuf,
+    pub project: PathBuf,
+    pub has_launcher: bool,
     pub engine: Engine,
+    pub actions: Actions,
     pub runners: Runners,
     pub orders: UnboundedReceiver<Order>,
     pub asked: mpsc::Receiver<()>,
@@ -210,6 +250,16 @@ impl Shim {
 
     pub async fn open_first(&self) -> String {
         self.open(v1::open_turn_request::Key::FirstOfRun(self.ordinal)).await.unwrap()
+    }
+
+    /// Calls a tool, as Claude Code would.
+    pub async fn invoke(&self, call: &Call) -> Result<v1::InvokeToolReply, Status> {
+        let ask = v1::InvokeToolRequest {
+            tool_call_id: call.id.to_string(),
+            name: call.name.clone(),
+            input_sha256: call.input_sha256.clone(),
+        };
+        Ok(self.client.clone().invoke_tool(self.signed(ask)).await?.into_inner())
     }
 
     pub async fn finish(&self) {

@@ -1,7 +1,10 @@
-//! The executor without processes: engine, ledger and services over real sockets, on a clock that the test moves.
+//! The executor without Claude Code: engine, ledger and services over real sockets, on a clock that the test moves, and
+//! commands in the real sandbox.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
+mod caller;
+mod commands;
 mod costs;
 mod full_disk;
 mod house;
@@ -11,3 +14,4 @@ mod operator;
 mod restarts;
 mod twins;
 mod waits;
+mod writes;

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use executor_svc::cancel::Cancel;
 use executor_svc::files::{FilePolicy, FilePolicyConfig, Profile, SessionFiles, canonical_root};
-use executor_svc::tools::{self, Cancel, ReceiptBudget, ToolContext, ToolName};
+use executor_svc::tools::{self, CheckedInput, ReceiptBudget, ToolContext, ToolName};
 use gatehouse_proto::ids::ToolCallId;
 use serde_json::{Value, json};
 
@@ -69,7 +70,8 @@ impl World {
         let (cancel, deadline) = (self.cancel.clone(), Instant::now() + self.deadline);
         let context = ToolContext { files: Arc::clone(&self.files), cancel, deadline };
         let id = ToolCallId::mint();
-        let receipt = tools::perform(&checked, &context, budget, &id);
+        let CheckedInput::Reading(reading) = &checked else { panic!("{name} does not only look") };
+        let receipt = tools::perform(reading, &context, budget, &id);
         assert!(receipt.json.len() <= budget.bytes(), "{} bytes", receipt.json.len());
         let value: Value = serde_json::from_str(&receipt.json).unwrap();
         assert_eq!(value["tool_call_id"], id.as_str());

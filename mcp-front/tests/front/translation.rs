@@ -72,6 +72,7 @@ fn full(status: SessionStatus) -> SessionReply {
             state: "performing".into(),
             started_at_ms: u64::MAX,
             elapsed_ms: 7,
+            output_bytes: None,
         }],
     });
     view.pending_turn = Some(full_turn());

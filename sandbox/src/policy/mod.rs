@@ -9,15 +9,19 @@
 //! names of the same files (hard links, bind mounts) can be recognised, and [`ProtectedPaths::survey`] finds what has to
 //! be hidden from a session's commands.
 
+mod commands;
 mod existing;
 mod fold;
 mod list;
 mod matcher;
 mod pattern;
+#[cfg(any(target_os = "macos", test))]
+mod regular;
 mod survey;
 #[cfg(test)]
 mod tests;
 
+pub use commands::{CommandRules, CommandRulesError, RefusedCommand};
 pub use list::{ListError, Os, ProtectedList, Rule};
 pub use matcher::{Position, ProtectedPaths};
 pub use pattern::PatternError;

@@ -12,6 +12,7 @@ use super::*;
 enum Move {
     OpenTurn { first: bool, all_results: bool, known: bool },
     Reply { reply_id: u8, content: u8, calls: usize, stale_turn: bool, lease: Holder },
+    Prepare { call: usize },
     Settle { call: usize },
     Continue { key: u8, lease: Holder },
     Recover { key: u8, right: bool },
@@ -39,6 +40,7 @@ fn moves() -> impl Strategy<Value = Move> {
         4 => (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(first, all_results, known)| Move::OpenTurn { first, all_results, known }),
         4 => (0..4u8, 0..2u8, 0..3usize, proptest::bool::weighted(0.2), holder())
             .prop_map(|(reply_id, content, calls, stale_turn, lease)| Move::Reply { reply_id, content, calls, stale_turn, lease }),
+        2 => (0..4usize).prop_map(|call| Move::Prepare { call }),
         3 => (0..4usize).prop_map(|call| Move::Settle { call }),
         2 => (0..4u8, holder()).prop_map(|(key, lease)| Move::Continue { key, lease }),
         2 => (0..4u8, proptest::bool::weighted(0.8)).prop_map(|(key, right)| Move::Recover { key, right }),
@@ -118,10 +120,8 @@ impl World {
     fn by_runner(&self, next: &Move) -> Option<Command> {
         Some(match next {
             Move::OpenTurn { first, all_results, known } => self.open_turn(*first, *all_results, *known)?,
-            Move::Settle { call } => {
-                let id = self.session.state.run()?.calls.get(*call)?.id.clone();
-                Command::Settle { id, receipt: receipt(true) }
-            }
+            Move::Prepare { call } => Command::Prepare { id: self.call(*call)?, intent: None },
+            Move::Settle { call } => Command::Settle { id: self.call(*call)?, receipt: receipt(true) },
             Move::EndRun { ok } => {
                 let (run_id, epoch) = self.session.state.run().map(|run| (run.id.clone(), run.epoch))?;
                 let failure = LaunchFailure { code: "c".into(), message: "m".into(), what_to_do: "w".into() };
@@ -138,6 +138,12 @@ impl World {
             Move::Wait { .. } | Move::Check => Command::CheckLease,
             _ => return None,
         })
+    }
+
+    /// A call of the present run, or one of a former run that is still being finished.
+    fn call(&self, place: usize) -> Option<ToolCallId> {
+        let of_run = self.session.state.run().into_iter().flat_map(|run| &run.calls);
+        of_run.chain(&self.session.finishing).nth(place).map(|call| call.id.clone())
     }
 
     fn open_turn(&self, first: bool, all_results: bool, known: bool) -> Option<Command> {
@@ -306,8 +312,13 @@ impl World {
             _ => prop_assert!(pending.is_empty(), "a pending turn exists only while the session waits"),
         }
         if self.session.state.run().is_none() {
-            let open: Vec<_> = self.authorised.difference(&self.settled).collect();
-            prop_assert!(open.is_empty(), "without a run nothing is open");
+            let finishing = |id: &&ToolCallId| self.session.finishing.iter().any(|call| call.id == **id);
+            let open: Vec<_> =
+                self.authorised.difference(&self.settled).filter(|id| !finishing(id)).collect();
+            prop_assert!(open.is_empty(), "without a run nothing is open but what is being finished");
+        }
+        if self.session.state.status() == Status::Stopped {
+            prop_assert!(self.session.finishing.is_empty(), "a stopped session has nothing in flight");
         }
         let text = serde_json::to_string(&self.session).unwrap();
         prop_assert_eq!(

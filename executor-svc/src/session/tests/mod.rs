@@ -24,6 +24,7 @@ fn key(text: &str) -> RequestKey {
 
 fn fresh() -> Session {
     let new = NewSession {
+        isolation: None,
         id: SessionId::mint(),
         label: None,
         profile: Profile::ReadOnly,
@@ -148,8 +149,8 @@ fn expired() -> Session {
 fn blocked() -> Session {
     let session = running(1);
     let id = session.state.run().unwrap().calls[0].id.clone();
-    let session = step(&session, Command::Prepare { id: id.clone() }).session;
-    step(&session, Command::MarkUncertain { id }).session
+    let session = step(&session, Command::Prepare { id: id.clone(), intent: None }).session;
+    step(&session, Command::MarkUncertain { id, why: "neither".into() }).session
 }
 
 fn continue_with(session: &Session) -> Command {

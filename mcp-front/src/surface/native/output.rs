@@ -115,10 +115,14 @@ fn run(run: &CurrentRun) -> Result<Value, Refusal> {
         .actions
         .iter()
         .map(|action| {
-            json!({
+            let mut shown = json!({
                 "tool_call_id": action.tool_call_id, "name": action.name, "state": action.state,
                 "started_at": time(action.started_at_ms), "elapsed_ms": action.elapsed_ms,
-            })
+            });
+            if let Some(bytes) = action.output_bytes {
+                shown["output_bytes"] = bytes.into();
+            }
+            shown
         })
         .collect();
     Ok(json!({

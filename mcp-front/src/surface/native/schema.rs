@@ -123,7 +123,8 @@ fn place() -> Map<String, Value> {
                 "claude": text("What Claude Code reaches."),
                 "commands": text("What commands reach."),
                 "enforced_by": {"type": "array", "items": {"type": "string"},
-                                "description": "The layers of the operating system in force; empty means none."},
+                                "description": "The layers of the operating system's sandbox that Claude Code is in, in the order in which they were \
+                                    put up; empty before it was started."},
             },
             "required": ["claude", "commands", "enforced_by"],
         },
@@ -137,7 +138,7 @@ fn work() -> Map<String, Value> {
         "recovery_required": boolean("Whether an uncertain action waits for a person's decision."),
         "current_run": or_null(
             "The run under way, or null: {run_id, ordinal, started_at, state, attachment (attached, reattaching or \
-             gone), actions: [{tool_call_id, name, state, started_at, elapsed_ms}]}.",
+             gone), actions: [{tool_call_id, name, state, started_at, elapsed_ms, output_bytes (of a command that runs)}]}.",
         ),
         "pending_turn": or_null(
             "The turn that waits for your reply, or null: {turn_id, ordinal, opened_at, kind (prompt, tool_results or \

@@ -1,0 +1,167 @@
+//! A write's way: looked at, planned, both contents kept, prepared, made, settled.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gatehouse_proto::codes::ActionCode;
+use gatehouse_proto::ids::ToolCallId;
+
+use super::{Actions, Open, blocking};
+use crate::content::{ContentStore, Kept};
+use crate::engine::{Fault, Flight};
+use crate::files::SessionFiles;
+use crate::files::replace::{Outcome, Prepared, ReplaceFault, Replacer};
+use crate::session::{Command, Isolation, Receipt, Refusal};
+use crate::tools::change::{Change, Facts, NewBytes, receipt, refusal};
+use crate::tools::{ChangeInput, ReceiptBudget};
+
+/// How long another action may hold the path.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A change that is ready: both contents are kept, nothing on disk has changed.
+struct Ready {
+    prepared: Prepared,
+    words: Words,
+    /// Keeps both contents until the ledger names them.
+    kept: Vec<Kept>,
+}
+
+/// Everything that the receipt of a change needs, but what came of it.
+pub(super) struct Words {
+    pub id: ToolCallId,
+    pub budget: ReceiptBudget,
+    pub input: ChangeInput,
+    pub facts: Facts,
+    pub before: Option<Vec<u8>>,
+    pub after: Vec<u8>,
+}
+
+impl Actions {
+    pub(super) async fn change(&self, open: Open, input: ChangeInput, flight: &Flight) -> Result<(), Fault> {
+        let (id, session, budget) = (open.id.clone(), open.session.id.clone(), open.budget());
+        let (workshop, files) = (self.workshop.clone(), self.files_of(&open.session));
+        let (asked, isolation) = (id.clone(), open.session.isolation.clone());
+        let ready = blocking(move || {
+            still_bound(isolation.as_ref(), &input, &asked, budget)?;
+            workshop.make_ready(&files, input, &asked, budget)
+        })
+        .await?;
+        let ready = match ready {
+            Ok(ready) => ready,
+            Err(receipt) => return self.settle(&session, id, *receipt).await,
+        };
+        if flight.cancel().is_cancelled() {
+            // The receipt that says so was written by whoever cancelled it.
+            return Ok(());
+        }
+        let (prepared, intent) = (id.clone(), Box::new(ready.prepared.intent().clone()));
+        let prepare = move |_: &_, _| Ok(Command::Prepare { id: prepared, intent: Some(intent) });
+        match self.engine.submit(&session, None, prepare).await {
+            Ok(_) => {}
+            // A stop or an expiry came first and left a receipt that says so.
+            Err(Fault::Refused(Refusal::NotAuthorised)) => return Ok(()),
+            Err(fault) => return Err(fault),
+        }
+        let Ready { prepared, words, kept } = ready;
+        drop(kept);
+        let done = blocking(move || (prepared.perform(), words)).await?;
+        match done {
+            (Ok(outcome), words) => self.settle_in_the_end(&session, id, words.receipt(Some(&outcome))).await,
+            (Err(ReplaceFault::Uncertain { why, .. }), _) => self.mark_uncertain(&session, id, why).await,
+            (Err(fault), words) => self.settle_in_the_end(&session, id, words.refusal(&fault)).await,
+        }
+        Ok(())
+    }
+}
+
+/// Whether a session's worktree is still the one that was made. That its directory is still the root is looked at again,
+/// component by component, when the path is opened.
+fn still_bound(
+    isolation: Option<&Isolation>,
+    input: &ChangeInput,
+    id: &ToolCallId,
+    budget: ReceiptBudget,
+) -> Result<(), Box<Receipt>> {
+    let Some(worktree) = isolation.and_then(Isolation::made) else { return Ok(()) };
+    worktree.verify().map_err(|fault| {
+        let words = (
+            ActionCode::OutsideRoot,
+            &*format!("the session's worktree is not what it was: {fault}"),
+            "The user moved or replaced it; start a new session.",
+        );
+        Box::new(refusal(id, input.tool(), budget, words))
+    })
+}
+
+/// What changes files: one for the whole executor. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Workshop {
+    pub replacer: Replacer,
+    pub content: ContentStore,
+}
+
+impl Workshop {
+    fn make_ready(
+        &self,
+        files: &Arc<SessionFiles>,
+        input: ChangeInput,
+        id: &ToolCallId,
+        budget: ReceiptBudget,
+    ) -> Result<Ready, Box<Receipt>> {
+        let name = input.tool();
+        let refused =
+            |code, message: &str, hint: &str| Box::new(refusal(id, name, budget, (code, message, hint)));
+        let faulty = |fault: ReplaceFault| refused(fault.code(), &fault.to_string(), &fault.hint());
+        let target =
+            self.replacer.open(files, input.path().as_ref(), Instant::now() + PATIENCE).map_err(faulty)?;
+        let planned =
+            input.plan(target.bytes()).map_err(|fault| refused(fault.code, &fault.message, &fault.hint))?;
+        let before = target.bytes().map(<[u8]>::to_vec);
+        let after = match planned.bytes {
+            NewBytes::Unchanged => before.clone().unwrap_or_default(),
+            NewBytes::Replaced(ref bytes) => bytes.clone(),
+        };
+        let words = Words { id: id.clone(), budget, input, facts: planned.facts, before, after };
+        if planned.bytes == NewBytes::Unchanged {
+            return Err(Box::new(words.receipt(None)));
+        }
+        let prepared = target.prepare(words.after.clone(), id.as_str()).map_err(faulty)?;
+        // On the disk before the ledger names them.
+        let contents: Vec<&[u8]> = words.before.iter().chain([&words.after]).map(Vec::as_slice).collect();
+        let kept = self
+            .content
+            .put_all(&contents)
+            .map_err(|fault| refused(fault.code(), &fault.to_string(), &fault.hint()))?;
+        Ok(Ready { prepared, words, kept })
+    }
+}
+
+impl Words {
+    /// The receipt of a change that was made; without an outcome where nothing was to be written.
+    pub fn receipt(&self, outcome: Option<&Outcome>) -> Receipt {
+        let made = outcome.map(|outcome| outcome.created_directories.as_slice()).unwrap_or_default();
+        self.receipt_with(outcome, made)
+    }
+
+    /// The same where a crash came between the change and its receipt: what was found afterwards stands for the outcome.
+    pub fn receipt_with(
+        &self,
+        outcome: Option<&Outcome>,
+        created_directories: &[std::path::PathBuf],
+    ) -> Receipt {
+        let change = Change {
+            path: self.input.path(),
+            facts: &self.facts,
+            before: self.before.as_deref(),
+            after: &self.after,
+            outcome,
+            created_directories,
+        };
+        receipt(&self.id, self.input.tool(), self.budget, &change)
+    }
+
+    fn refusal(&self, fault: &ReplaceFault) -> Receipt {
+        let words = (fault.code(), &*fault.to_string(), &*fault.hint());
+        refusal(&self.id, self.input.tool(), self.budget, words)
+    }
+}
