@@ -124,7 +124,9 @@ async fn each_failed_step_is_named_with_its_cause() {
 
 #[tokio::test]
 async fn a_missing_launcher_and_one_that_dies_are_told_apart_from_the_program() {
-    let missing = Launcher::at("/nonexistent/gatehouse/sandbox-launch").start(&shell(":"), streams(Stdio::null())).await;
+    let missing = Launcher::at("/nonexistent/gatehouse/sandbox-launch")
+        .start(&shell(":"), streams(Stdio::null()))
+        .await;
     assert!(matches!(missing, Err(LaunchError::Launcher { .. })), "{missing:?}");
     let silent = Launcher::at("/bin/true").start(&shell(":"), streams(Stdio::null())).await;
     assert!(matches!(silent, Err(LaunchError::Silent)), "{silent:?}");
