@@ -15,6 +15,7 @@ mod actions;
 mod command;
 mod lease;
 mod machine;
+mod operating;
 mod refusal;
 mod reply;
 mod running;
@@ -27,10 +28,11 @@ mod turns;
 
 pub use command::{
     Answer, CallRequest, Command, Effect, KnownTurn, LaunchFailure, NewSession, Receipt, RootStanding,
-    RunOutcome, SeenResult, Step, TokenStanding, TurnAsk, TurnStanding, UndoAsk,
+    RunOutcome, SeenResult, Step, TokenStanding, TurnAsk, TurnStanding,
 };
 pub use lease::{Lease, RESTART_GRACE};
 pub use machine::{apply, create};
+pub use operating::{Decision, Resolution, ResolveAsk, UndoAsk};
 pub use refusal::{Refusal, ReplyFault};
 pub use state::{
     Attachment, Call, CallState, Ending, LastResult, Profile, ResultText, RootBinding, Run, Session, State,
