@@ -37,6 +37,8 @@ impl Actions {
     /// # Errors
     /// When the ledger cannot be read.
     pub async fn check_contents(&self) -> Result<ContentCheck, Fault> {
+        // What is pruned meanwhile would seem to be missing.
+        let _alone = self.pruning.lock().await;
         let (claims, wrong) = self
             .engine
             .read(|connection| {
@@ -64,7 +66,7 @@ impl Actions {
 fn claim(claims: &mut BTreeMap<String, Claim>, pruned: &HashMap<String, Timestamp>, named: Named) {
     let needed = pruned.get(&named.session).is_none_or(|at| named.at > *at);
     for sha256 in named.contents.into_iter().flatten() {
-        let claim = claims.entry(sha256).or_insert(Claim { action: named.action.clone(), needed });
+        let claim = claims.entry(sha256).or_insert_with(|| Claim { action: named.action.clone(), needed });
         if needed && !claim.needed {
             *claim = Claim { action: named.action.clone(), needed };
         }

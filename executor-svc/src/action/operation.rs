@@ -208,7 +208,7 @@ impl Actions {
                 // Recorded before.
                 Ok(_) | Err(Fault::Refused(_)) => return,
                 Err(error) => {
-                    tracing::error!(%session, %error, "an operator's action could not be recorded yet")
+                    tracing::error!(%session, %error, "an operator's action could not be recorded yet");
                 }
             }
             tokio::time::sleep(AGAIN).await;

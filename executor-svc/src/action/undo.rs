@@ -77,10 +77,10 @@ impl Actions {
         let done = blocking(move || (prepared.perform(), words)).await?;
         match done {
             (Ok(outcome), words) => {
-                self.settle_in_the_end(&session, id.clone(), words.receipt(&outcome)).await
+                self.settle_in_the_end(&session, id.clone(), words.receipt(&outcome)).await;
             }
             (Err(ReplaceFault::Uncertain { why, .. }), _) => {
-                self.mark_uncertain(&session, id.clone(), why).await
+                self.mark_uncertain(&session, id.clone(), why).await;
             }
             (Err(fault), words) => self.settle_in_the_end(&session, id.clone(), words.failure(&fault)).await,
         }

@@ -54,9 +54,9 @@ pub fn each(connection: &Connection, mut look: impl FnMut(Named)) -> Result<(), 
 /// When the ledger cannot be read.
 pub fn wrong_receipts(connection: &Connection) -> Result<Vec<String>, LedgerError> {
     let mut statement = connection.prepare(
-        "SELECT id, receipt, receipt_sha256, ok = 1 AND intent IS NOT NULL AND (
+        "SELECT id, receipt, receipt_sha256, CASE WHEN ok = 1 AND intent IS NOT NULL AND json_valid(receipt) THEN
                 json_extract(receipt, '$.before_sha256') IS NOT json_extract(intent, '$.before.file.sha256')
-             OR json_extract(receipt, '$.after_sha256') IS NOT json_extract(intent, '$.after.file.sha256'))
+             OR json_extract(receipt, '$.after_sha256') IS NOT json_extract(intent, '$.after.file.sha256') END
          FROM action WHERE receipt IS NOT NULL",
     )?;
     let mut rows = statement.query([])?;
