@@ -18,7 +18,8 @@ export CLAUDE_BIN ?= $(INSTALLED_CLAUDE)
 
 NPM := npm --cache $(BUILD)/npm-cache --no-audit --no-fund --no-update-notifier --ignore-scripts
 FOREIGN_HOME := $(BUILD)/foreign
-INSTALLED := installed_read installed_prompts installed_replay installed_retries installed_commands guarded_reads real_projects
+INSTALLED := installed_read installed_prompts installed_replay installed_retries installed_commands \
+	installed_direct_write installed_write killed_writes guarded_reads real_projects confinement
 SURFACE := contract cli house
 ROUNDS ?= 5
 
@@ -97,7 +98,8 @@ $(FOREIGN_HOME)/ready: tests/foreign/package.json tests/foreign/package-lock.jso
 	touch $@
 
 .PHONY: soak
-soak: build claude ## The installed suite again and again (ROUNDS=5)
+soak: build claude ## The installed suite again and again (ROUNDS=5), and 10,000 kills during writes
+	KILLS=10000 cargo test --locked -p gatehouse-tests --test killed_writes -- --nocapture
 	@for round in $$(seq 1 $(ROUNDS)); do echo "soak: round $$round of $(ROUNDS)"; \
 		$(MAKE) --no-print-directory installed; done
 	@echo 'make soak: $(ROUNDS) rounds passed'
@@ -111,6 +113,12 @@ bench: claude ## Measure what docs/performance.md tells (release build)
 lint: ## Format check and clippy, warnings denied
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --features gatehouse-tests/foreign -- -D warnings
+
+.PHONY: check-macos
+check-macos: ## Type-check everything for macOS (brings what it needs into the build folder)
+	@rm -f $(BUILD)/skipped.txt
+	.ci/check-macos $(BUILD)
+	@$(MAKE) --no-print-directory skipped
 
 .PHONY: fmt
 fmt: ## Format

@@ -60,6 +60,9 @@ struct Covered {
 struct Line {
     path: String,
     reason: String,
+    /// Why it stays although something else refuses the same.
+    #[serde(default)]
+    kept: Option<String>,
 }
 
 fn covered() -> Result<String, Box<dyn Error>> {
@@ -67,7 +70,10 @@ fn covered() -> Result<String, Box<dyn Error>> {
     let mut text =
         "/// What is hidden from every program.\npub(super) const COVERED: &[&str] = &[\n".to_owned();
     for line in file.covered {
-        if !line.path.starts_with('/') || line.reason.is_empty() {
+        if !line.path.starts_with('/')
+            || line.reason.is_empty()
+            || line.kept.is_some_and(|why| why.is_empty())
+        {
             return Err(format!("covered-linux.toml: {}", line.path).into());
         }
         writeln!(text, "    {:?},", line.path)?;

@@ -20,6 +20,7 @@ use executor_svc::files::{self, FilePolicy, FilePolicyConfig};
 use executor_svc::ledger;
 use executor_svc::rpc::{self, Services, Sockets};
 use executor_svc::runner::Runners;
+use executor_svc::worktree::{WorktreeSettings, Worktrees};
 use gatehouse_proto::socket::make_private_dir;
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::stat::Mode;
@@ -165,9 +166,11 @@ fn actions(engine: &Engine, umask: Mode) -> Result<Actions, Failure> {
     let launcher = settings.helper("sandbox-launch");
     let commands = Commands::new(settings.commands.clone(), engine.policy().clone(), launcher)?;
     let writing = &settings.writing;
+    #[allow(clippy::useless_conversion, reason = "the type is narrower on macOS")]
+    let umask = u32::from(umask.bits());
     let options = ReplaceOptions {
         max_bytes: writing.max_file_bytes,
-        umask: umask.bits(),
+        umask,
         without_exchange: match writing.without_exchange {
             WithoutExchange::Rename => replace::WithoutExchange::Rename,
             WithoutExchange::Refuse => replace::WithoutExchange::Refuse,
@@ -175,6 +178,18 @@ fn actions(engine: &Engine, umask: Mode) -> Result<Actions, Failure> {
     };
     let content = ContentStore::open(&settings.state_dir.join("content"), writing.content_bytes)?;
     Ok(Actions::new(engine.clone(), commands, Replacer::new(options), content))
+}
+
+/// The worktree room.
+fn worktrees(engine: &Engine) -> Worktrees {
+    let settings = engine.settings();
+    let worktree_settings = WorktreeSettings {
+        launcher: settings.helper("sandbox-launch"),
+        path: settings.commands.path.clone(),
+        excludes: settings.commands.git_excludes.clone(),
+        scratch: settings.state_dir.join("git"),
+    };
+    Worktrees::new(worktree_settings, engine.policy().clone())
 }
 
 async fn serve(settings: Settings, umask: Mode) -> Result<(), Failure> {
@@ -191,12 +206,13 @@ async fn serve(settings: Settings, umask: Mode) -> Result<(), Failure> {
     let engine = Engine::new(parts, Arc::new(SystemClock));
     let actions = actions(&engine, umask)?;
     actions.reconcile().await?;
-    let runners = Runners::new(engine.clone());
+    let worktrees = Arc::new(worktrees(&engine));
+    let runners = Runners::new(engine.clone(), worktrees.clone());
     runners.adopt_all().await?;
     tokio::spawn(runners.clone().serve(ordered));
     let (shutdown, mut asked) = mpsc::channel(1);
     let (over, end) = watch::channel(false);
-    let services = Services { actions, engine, runners, shutdown };
+    let services = Services { actions, engine, runners, worktrees, shutdown };
     let serving = tokio::spawn(async move { rpc::serve(services, sockets, end).await });
     let (mut terminated, mut interrupted) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);

@@ -11,7 +11,7 @@ use mcp_front::service;
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     service::log_to_stderr();
-    match service::run(arguments) {
+    match service::run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error}");

@@ -1,11 +1,12 @@
 //! From the command line to a serving front, and to its end.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use gatehouse_proto::socket::{self, Role};
+use gatehouse_sandbox::launch::LaunchError;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
@@ -41,8 +42,8 @@ pub enum ServiceError {
     #[error(transparent)]
     Bind(#[from] BindError),
     /// The process cannot be confined.
-    #[error("self-confinement failed: {0}")]
-    Confine(#[source] io::Error),
+    #[error("the front does not serve unconfined: {0}")]
+    Confine(#[from] LaunchError),
     /// Something of the system failed.
     #[error("{doing}: {source}")]
     System {
@@ -76,57 +77,78 @@ pub fn log_to_stderr() {
 
 /// Serves until the input ends, a signal comes, or something fails.
 ///
+/// In this order: what takes authority, then confinement, then threads, then clients.
+///
 /// # Errors
 /// When the front cannot begin to serve, or its listener breaks.
-pub fn run(arguments: Arguments) -> Result<(), ServiceError> {
-    confine::harden().map_err(ServiceError::Confine)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(doing("starting the runtime"))?;
-    let ended = runtime.block_on(async {
-        match arguments.transport {
-            Transport::Http(options) => http(options).await,
-            Transport::Stdio(options) => over_stdio(options).await,
-        }
-    });
-    // Standard input may be read by a thread that nothing can interrupt.
-    runtime.shutdown_background();
-    ended
+pub fn run(arguments: &Arguments) -> Result<(), ServiceError> {
+    confine::harden().map_err(doing("keeping other processes out of this one"))?;
+    match &arguments.transport {
+        Transport::Http(options) => http(options),
+        Transport::Stdio(options) => over_stdio(options),
+    }
 }
 
-async fn http(options: HttpOptions) -> Result<(), ServiceError> {
+fn http(options: &HttpOptions) -> Result<(), ServiceError> {
     let access = match (&options.listen, &options.key_file) {
         (Listen::Unix(_), _) => Access::Unix,
         (Listen::Tcp(_), Some(path)) => Access::Tcp(Key::read(path)?),
         (Listen::Tcp(_), None) => return Err(ServiceError::NoKeyFile),
     };
-    let bound = Bound::bind(&options.listen).await?;
+    let bound = Bound::bind(&options.listen)?;
     let endpoint = bound.endpoint(native::PATH).map_err(doing("asking for the bound address"))?;
-    let serving = prepare(&options.common, LONGEST)?;
-    announce(&endpoint).map_err(doing("writing the endpoint to standard output"))?;
-    let served = HttpFront::new(access, &serving).serve(bound).await;
-    serving.executor.settle(SETTLE).await;
-    served.map_err(doing("serving HTTP"))
+    let socket = give_up_authority(&options.common)?;
+    in_runtime(async {
+        let serving = prepare(&options.common, &socket, LONGEST)?;
+        announce(&endpoint).map_err(doing("writing the endpoint to standard output"))?;
+        let served = HttpFront::new(access, &serving).serve(bound).await;
+        serving.executor.settle(SETTLE).await;
+        served.map_err(doing("serving HTTP"))
+    })
 }
 
-async fn over_stdio(options: CommonOptions) -> Result<(), ServiceError> {
-    let serving = prepare(&options, LONGEST_ON_STDIO)?;
-    let input = tokio::io::BufReader::new(tokio::io::stdin());
-    let served = stdio::serve(input, tokio::io::stdout(), &serving).await;
-    serving.executor.settle(SETTLE).await;
-    served.map_err(doing("serving stdio"))
+fn over_stdio(options: &CommonOptions) -> Result<(), ServiceError> {
+    let socket = give_up_authority(options)?;
+    in_runtime(async {
+        let serving = prepare(options, &socket, LONGEST_ON_STDIO)?;
+        let input = tokio::io::BufReader::new(tokio::io::stdin());
+        let served = stdio::serve(input, tokio::io::stdout(), &serving).await;
+        serving.executor.settle(SETTLE).await;
+        served.map_err(doing("serving stdio"))
+    })
 }
 
-/// Everything that is there before the first request: confinement comes here, after binding.
-fn prepare(options: &CommonOptions, longest_wait: Duration) -> Result<Serving, ServiceError> {
-    let runtime_dir: PathBuf = options.runtime_dir.clone().unwrap_or_else(socket::default_runtime_dir);
-    let needs = Needs { front_directory: &Role::Front.directory(&runtime_dir) };
-    let layers = confine::confine(needs).map_err(ServiceError::Confine)?;
-    tracing::info!(confinement = ?layers, protocol = ?options.protocol, max_waits = options.max_waits, "serving");
+/// Confines this process to the directory of the executor's `front` socket; gives the socket's path. The directory is
+/// made where there is none yet: an executor that starts later binds its socket in it, and is found.
+fn give_up_authority(options: &CommonOptions) -> Result<PathBuf, ServiceError> {
+    let runtime_dir = options.runtime_dir.clone().unwrap_or_else(socket::default_runtime_dir);
+    let runtime_dir = socket::steady(&runtime_dir).map_err(doing("finding the runtime directory"))?;
+    let front_directory = Role::Front.directory(&runtime_dir);
+    for directory in [&runtime_dir, &front_directory] {
+        socket::make_private_dir(directory).map_err(doing("making the runtime directory"))?;
+    }
+    let confinement = confine::confine(Needs { front_directory: &front_directory })?;
+    tracing::info!(%confinement, protocol = ?options.protocol, max_waits = options.max_waits, "serving");
+    Ok(Role::Front.socket(&runtime_dir))
+}
+
+/// The threads come after confinement: it is for a process with one, and they inherit it.
+fn in_runtime(serve: impl Future<Output = Result<(), ServiceError>>) -> Result<(), ServiceError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(doing("starting the runtime"))?;
+    let ended = runtime.block_on(serve);
+    // Standard input may be read by a thread that nothing can interrupt.
+    runtime.shutdown_background();
+    ended
+}
+
+/// Everything that is there before the first request.
+fn prepare(options: &CommonOptions, socket: &Path, longest_wait: Duration) -> Result<Serving, ServiceError> {
     let metrics = Arc::new(Metrics::default());
-    let executor = Executor::at(&Role::Front.socket(&runtime_dir), Arc::clone(&metrics))
+    let executor = Executor::at(socket, Arc::clone(&metrics))
         .map_err(doing("preparing the connection to the executor"))?;
     let waits = Waits::new(options.max_waits, longest_wait);
     let surface = native::surface(executor.clone(), waits.clone(), options.text_mirror);

@@ -39,6 +39,24 @@ impl Role {
     }
 }
 
+/// The same place under a name that goes on meaning it when the process stands in another directory, or in a root that
+/// holds little else: absolute, and without `..`. Links are left as they are where they can be, for a socket's path has to
+/// be short.
+///
+/// # Errors
+/// When a path with `..` leads nowhere, or the current directory is gone.
+pub fn steady(path: &Path) -> io::Result<PathBuf> {
+    let absolute = std::path::absolute(path)?;
+    if !absolute.components().any(|part| part == std::path::Component::ParentDir) {
+        return Ok(absolute);
+    }
+    // The last component need not be there yet.
+    match (absolute.parent(), absolute.file_name()) {
+        (Some(parent), Some(name)) => Ok(parent.canonicalize()?.join(name)),
+        _ => absolute.canonicalize(),
+    }
+}
+
 /// The largest gRPC message either side accepts, in bytes.
 pub const MAX_MESSAGE: usize = 8 * 1024 * 1024;
 
@@ -190,6 +208,19 @@ mod tests {
         let link = top.path().join("link");
         std::os::unix::fs::symlink(&dir, &link).unwrap();
         assert_eq!(make_private_dir(&link).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    }
+
+    #[test]
+    fn a_steady_name_is_absolute_without_detours_and_keeps_its_links() {
+        let top = tempfile::tempdir().unwrap();
+        let top = top.path().canonicalize().unwrap();
+        std::fs::create_dir(top.join("real")).unwrap();
+        std::os::unix::fs::symlink("real", top.join("link")).unwrap();
+        assert_eq!(steady(&top.join("link/./new")).unwrap(), top.join("link/new"));
+        assert_eq!(steady(&top.join("link/../real/new")).unwrap(), top.join("real/new"));
+        assert_eq!(steady(&top.join("real/..")).unwrap(), top);
+        assert!(steady(Path::new("new")).unwrap().is_absolute());
+        assert!(steady(&top.join("nowhere/../new")).is_err());
     }
 
     #[test]

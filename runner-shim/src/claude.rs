@@ -1,33 +1,39 @@
-//! Claude Code as a process: started from nothing, watched, and ended.
+//! Claude Code as a process: started from nothing, in a sandbox, watched, and ended.
 
 mod command;
 mod files;
 mod init;
 mod output;
+mod reach;
 mod transcript;
 mod version;
 
-use std::future::pending;
+use std::fs::File;
+use std::io;
+use std::net::TcpListener;
 use std::process::Stdio;
 use std::time::Duration;
 
 use gatehouse_proto::v1::RunFinished;
-use gatehouse_sandbox::launch::{LaunchError, Launched, Launcher, Stage, Streams};
-use gatehouse_sandbox::process::{Gone, ProcessHandle, Signal, identity_of};
+use gatehouse_sandbox::launch::{self, Confined, Exit, Hold, LaunchError, Launcher, Stage, Streams};
+use gatehouse_sandbox::process::Signal;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
-pub use command::Ports;
 pub use files::McpConfig;
 use output::Tail;
 pub use output::{Line, ResultLine};
 
 use crate::plan::Plan;
+use crate::ports::Ports;
 
 /// How long Claude Code has between the request to end and the end.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long its last output is waited for after its end; a descendant may hold the pipe open.
+/// How long the kernel may take to end everything, once it is told to.
+const TEARDOWN: Duration = Duration::from_secs(2);
+/// How long its last output is waited for after its end.
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
 
 /// Why Claude Code did not start as asked.
@@ -39,7 +45,7 @@ pub enum StartFailure {
         /// Which.
         what: &'static str,
         /// Why.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// Its working directory is to be empty: it runs git there, and git runs what a repository says.
     #[error("Claude Code's working directory is not empty")]
@@ -47,9 +53,15 @@ pub enum StartFailure {
     /// The executable is missing.
     #[error("Claude Code's executable was not found; set `claude_binary` or CLAUDE_BIN to where it is")]
     NotFound,
+    /// The executable is no program of this system, or lacks a library.
+    #[error("Claude Code's executable cannot be used: {0}")]
+    Program(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The launcher failed in another way.
     #[error("Claude Code could not be started: {0}")]
     Launch(LaunchError),
+    /// Claude Code was started, and was ended again because the runner could not confine itself.
+    #[error("the runner cannot confine itself: {0}")]
+    Confine(LaunchError),
     /// It is not the version that was asked for.
     #[error("Claude Code says that it is version {found}, and {expected} is needed")]
     Version {
@@ -66,7 +78,12 @@ impl StartFailure {
         match self {
             Self::NotFound => "claude_not_found",
             Self::Version { .. } => "claude_wrong_version",
-            Self::Prepare { .. } | Self::WorkingDirectory | Self::Launch(_) => "claude_not_started",
+            Self::Launch(LaunchError::Layer(_) | LaunchError::Unsupported) | Self::Confine(_) => {
+                "sandbox_unavailable"
+            }
+            Self::Prepare { .. } | Self::WorkingDirectory | Self::Program(_) | Self::Launch(_) => {
+                "claude_not_started"
+            }
         }
     }
 }
@@ -85,15 +102,26 @@ impl From<LaunchError> for StartFailure {
 /// How long it may still run after it has closed its output.
 const LAST_STEPS: Duration = Duration::from_secs(10);
 
-/// A running Claude Code.
+/// A running Claude Code. Dropping it ends it.
 #[derive(Debug)]
 pub struct Claude {
-    child: Child,
-    handle: Option<ProcessHandle>,
+    keeper: Child,
+    hold: Hold,
     lines: tokio::sync::mpsc::Receiver<Line>,
     stderr: JoinHandle<Tail>,
+    /// Its configuration, which has no name any more.
+    _config: File,
     /// The layers that confine it.
     pub enforced_by: Vec<String>,
+}
+
+/// Where its requests arrive.
+#[derive(Debug)]
+pub struct Listeners {
+    /// The Messages API.
+    pub messages: TcpListener,
+    /// The MCP server.
+    pub tools: TcpListener,
 }
 
 /// How it ended by itself.
@@ -108,31 +136,35 @@ pub struct Ended {
 /// Checks the version, then starts it, with the prompt on its way in.
 ///
 /// # Errors
-/// When any step fails; nothing runs then.
+/// When any step fails, or a layer of its sandbox cannot be had; nothing runs then.
 pub async fn start(
     launcher: &Launcher,
     plan: &Plan,
-    config: &McpConfig,
     ports: &Ports,
-) -> Result<Claude, StartFailure> {
-    version::check(launcher, plan).await?;
+) -> Result<(Claude, Listeners), StartFailure> {
+    let config = McpConfig::prepare(plan, ports)?;
+    let own = reach::own(plan)?;
+    version::check(launcher, plan, &own).await?;
     let streams = Streams { stdin: Stdio::piped(), stdout: Stdio::piped(), stderr: Stdio::piped() };
     let begin = transcript::how_to_begin(plan)
         .map_err(|source| StartFailure::Prepare { what: "the transcript", source })?;
     let request = command::run(plan, begin, config.path(), ports);
-    let Launched { mut child, enforced_by } = launcher.start(&request, streams).await?;
-    let handle = child.id().and_then(|pid| hold(pid).ok());
-    if let Some(stdin) = child.stdin.take() {
+    let reach = reach::of_run(own, config.path(), ports);
+    let confined = launcher.start_confined(&request, &reach, streams).await?;
+    let config = config
+        .take_name()
+        .map_err(|source| StartFailure::Prepare { what: "the MCP configuration", source })?;
+    let Confined { child: mut keeper, enforced_by, listeners, hold } = confined;
+    let Ok([messages, tools]) = <[TcpListener; 2]>::try_from(listeners) else {
+        return Err(StartFailure::Launch(LaunchError::Silent));
+    };
+    if let Some(stdin) = keeper.stdin.take() {
         tokio::spawn(feed(stdin, plan.stdin_text.clone()));
     }
-    let lines = output::lines(child.stdout.take());
-    let stderr = tokio::spawn(output::tail(child.stderr.take()));
-    Ok(Claude { child, handle, lines, stderr, enforced_by })
-}
-
-/// Fails when it has ended already; it is not waited for yet, so the pid is still its own.
-fn hold(pid: u32) -> Result<ProcessHandle, Gone> {
-    ProcessHandle::adopt(&identity_of(pid)?)
+    let lines = output::lines(keeper.stdout.take());
+    let stderr = tokio::spawn(output::tail(keeper.stderr.take()));
+    let claude = Claude { keeper, hold, lines, stderr, _config: config, enforced_by };
+    Ok((claude, Listeners { messages, tools }))
 }
 
 async fn feed(mut stdin: ChildStdin, text: String) {
@@ -142,61 +174,58 @@ async fn feed(mut stdin: ChildStdin, text: String) {
 }
 
 impl Claude {
-    /// Its process id, which must never be told.
-    pub fn pid(&self) -> Option<u32> {
-        self.child.id()
+    /// The process id of its keeper, which must never be told.
+    pub fn keeper(&self) -> Option<u32> {
+        self.keeper.id()
     }
 
-    /// The next line of its output that says something; `None` when there are no more.
+    /// The next line of its output that says something; `None` when there are no more. With Claude Code everything ends
+    /// that could still print.
     pub async fn next_line(&mut self) -> Option<Line> {
-        let gone = async {
-            match &self.handle {
-                Some(handle) => handle.wait_gone().await,
-                None => pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            line = self.lines.recv() => line,
-            // What it printed last may still be on its way; what a descendant prints is not waited for.
-            () = gone => tokio::time::timeout(LAST_OUTPUT, self.lines.recv()).await.ok().flatten(),
-        }
+        self.lines.recv().await
     }
 
-    /// Waits for its end, which is near when it has closed its output, then ends what is left of its process group.
-    pub async fn ended(self) -> Ended {
-        if let Some(handle) = &self.handle {
-            let _ = tokio::time::timeout(LAST_STEPS, handle.wait_gone()).await;
-        }
-        self.reap().await
+    /// Waits for its end, which is near when it has closed its output.
+    pub async fn ended(mut self) -> Ended {
+        let ended = timeout(LAST_STEPS, self.hold.ended()).await;
+        self.last_words(ended.ok()).await
     }
 
     /// Asks it to end, waits a little, makes it end.
-    pub async fn terminate(self) -> Ended {
-        if let Some(handle) = &self.handle {
-            let asked = handle.signal_group(Signal::SIGTERM);
-            if asked.is_ok() {
-                let _ = tokio::time::timeout(PATIENCE, handle.wait_gone()).await;
-            }
-        }
-        self.reap().await
+    pub async fn terminate(mut self) -> Ended {
+        let ended = match self.hold.signal(Signal::SIGTERM) {
+            Ok(()) => timeout(PATIENCE, self.hold.ended()).await.ok(),
+            // It has ended already, or its keeper has.
+            Err(_) => None,
+        };
+        self.last_words(ended).await
     }
 
-    /// Kills the group while the leader, dead or alive, still holds its number: it is waited for only afterwards, so the
-    /// number cannot be another's.
-    async fn reap(mut self) -> Ended {
-        use std::os::unix::process::ExitStatusExt;
-        let group = self.child.id().and_then(|pid| i32::try_from(pid).ok()).filter(|&pid| pid > 1);
-        if let Some(group) = group {
-            let _ = nix::sys::signal::killpg(nix::unistd::Pid::from_raw(group), Signal::SIGKILL);
-        }
-        let status = self.child.wait().await;
-        let exit_code = match status {
-            Ok(status) => status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1),
-            Err(_) => -1,
+    /// Sees to it that everything inside is gone, and gathers what it said last.
+    async fn last_words(mut self, ended: Option<io::Result<launch::Ended>>) -> Ended {
+        let ended = match ended {
+            Some(ended) => ended.ok(),
+            None => {
+                let _ = self.hold.kill().await;
+                timeout(TEARDOWN, self.hold.ended()).await.ok().and_then(Result::ok)
+            }
         };
-        let stderr = tokio::time::timeout(LAST_OUTPUT, self.stderr).await;
-        Ended { exit_code, stderr: stderr.ok().and_then(Result::ok).map(Tail::into_text).unwrap_or_default() }
+        // Without a hold nothing inside lives on, whatever has become of the keeper.
+        drop(self.hold);
+        let _ = timeout(TEARDOWN, self.keeper.wait()).await;
+        let stderr = timeout(LAST_OUTPUT, self.stderr).await;
+        Ended {
+            exit_code: ended.map_or(-1, |ended| exit_code(ended.how)),
+            stderr: stderr.ok().and_then(Result::ok).map(Tail::into_text).unwrap_or_default(),
+        }
+    }
+}
+
+const fn exit_code(how: Exit) -> i32 {
+    match how {
+        Exit::Code(code) => code,
+        Exit::Signal(signal) => 128 + signal,
+        Exit::TornDown => 128 + Signal::SIGKILL as i32,
     }
 }
 

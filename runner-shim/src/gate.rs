@@ -1,6 +1,7 @@
 //! Who may talk to the two loopback ports: Claude Code of this run, and nobody else on the machine.
 //!
-//! Any process of any user can connect to a loopback port. So every request, on every path and with every method, must
+//! They lie in a network that only Claude Code is in. That is one lock; this is another, for it must hold also where a port of
+//! a loopback address is open to every process of every user: every request, on every path and with every method, must
 //! name the loopback address as its host (a browser that was led here names another) and carry the run's own secret
 //! for that port.
 

@@ -1,9 +1,9 @@
 //! Serves one run of one session: everything that Claude Code talks to, and Claude Code's own start and end.
 //!
 //! ```text
-//! executor-svc ◀──gRPC, runner.sock── runner-shim ──launches──▶ claude --bare
-//!                     (link)            ├ Messages API, 127.0.0.1 ◀── model turns   (messages)
-//!                                       └ MCP server,   127.0.0.1 ◀── tool calls    (tools)
+//! executor-svc ◀──gRPC, runner.sock── runner-shim ──launches──▶ claude --bare, in a sandbox with a network of its own
+//!                     (link)            ├ Messages API ◀── model turns   (messages)
+//!                                       └ MCP server   ◀── tool calls    (tools)
 //! ```
 //!
 //! The shim decides nothing and stores nothing. A model request becomes an `OpenTurn`, which the executor knows by its
@@ -14,6 +14,9 @@
 //! What must hold here: only requests with this run's own secrets are served; nothing that leaves (messages to the
 //! executor, logs) holds a secret, port, pid or internal path; Claude Code never outlives the shim, and the shim never
 //! outlives the lease when the executor stays away.
+//!
+//! Once Claude Code runs, the shim gives up all that it does not need for that ([`process::confine`]): from then on there
+//! is no file, no program and no socket that it could reach but the executor's.
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +27,7 @@ mod gate;
 mod link;
 mod messages;
 mod plan;
+mod ports;
 mod process;
 mod run;
 mod tools;
@@ -32,6 +36,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use gatehouse_proto::ids::LinkToken;
+use gatehouse_proto::socket::steady;
 
 /// What the executor starts a shim with. The link token comes on standard input: arguments can be read by others.
 #[derive(Debug, clap::Parser)]
@@ -67,7 +72,8 @@ fn try_run(args: &Args) -> Result<(), process::StartError> {
     process::log_to_stderr();
     let token = process::read_token(std::io::stdin().lock())?;
     process::seal()?;
-    // One thread: a waiting shim is to be small, and Claude Code is tied to the life of the thread that starts it.
+    // One thread: a waiting shim is to be small, Claude Code is tied to the life of the thread that starts it, and only a
+    // process with one thread can confine itself.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -76,8 +82,9 @@ fn try_run(args: &Args) -> Result<(), process::StartError> {
 }
 
 async fn run_with(args: &Args, token: &LinkToken) -> Result<(), process::StartError> {
-    let link = link::Link::new(&args.runner_socket, token).map_err(process::StartError::Socket)?;
+    let socket = steady(&args.runner_socket).map_err(process::StartError::Socket)?;
+    let link = link::Link::new(&socket, token).map_err(process::StartError::Socket)?;
     let orders = process::stop_signals().map_err(process::StartError::Signals)?;
-    run::to_the_end(link, &args.runner_socket, orders).await;
+    run::to_the_end(link, &socket, orders).await;
     Ok(())
 }

@@ -126,11 +126,14 @@ impl Link {
         }
     }
 
-    /// Tells which layers confine Claude Code, now and at every later attach.
-    pub async fn report_layers(&self, layers: Vec<String>) {
+    /// Tells which layers confine Claude Code, at every attach from now on. One is due now, before anything else is asked:
+    /// so no turn is open of which the executor does not know that.
+    pub fn report_layers(&self, layers: Vec<String>) {
         let _ = self.0.enforced_by.set(layers);
         self.0.attached.store(0, Ordering::Relaxed);
-        let _ = self.reattach().await;
+        // Not left to the first question, which would have to wait for it. If it fails, that one attaches.
+        let link = self.clone();
+        tokio::spawn(async move { link.reattach().await.is_ok() });
     }
 
     /// Keeps the contact until the executor, or its absence, ends the run.

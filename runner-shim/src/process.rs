@@ -1,8 +1,11 @@
 //! What the shim does to itself before it serves anything.
 
 use std::io::{self, Read};
+use std::path::Path;
 
 use gatehouse_proto::ids::{InvalidId, LinkToken};
+use gatehouse_sandbox::confine::{SelfPolicy, confine_self};
+use gatehouse_sandbox::launch::LaunchError;
 use nix::errno::Errno;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -58,6 +61,20 @@ pub fn seal() -> Result<(), StartError> {
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_dumpable(false)
         .map_err(|source| StartError::SetApart { step: "make the process not dumpable", source })?;
+    Ok(())
+}
+
+/// Leaves this process nothing but what it has open and the directory of the executor's socket for runners.
+///
+/// Works only as long as there is one thread; so nothing before this may hand work to another one.
+///
+/// # Errors
+/// When a layer cannot be had. The run must end then.
+pub fn confine(socket: &Path) -> Result<(), LaunchError> {
+    let reachable = socket.parent().map(Path::to_owned).into_iter().collect();
+    let layers = confine_self(&SelfPolicy { reachable })?;
+    let layers: Vec<&str> = layers.iter().map(|layer| layer.name()).collect();
+    tracing::info!(layers = layers.join(" "), "confined");
     Ok(())
 }
 

@@ -4,22 +4,20 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use axum::Router;
-use axum::serve::ListenerExt;
 use gatehouse_proto::v1;
 use gatehouse_proto::v1::end_run_request::Outcome;
 use gatehouse_sandbox::launch::Launcher;
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
 use crate::binding::Binding;
-use crate::claude::{self, Claude, Line, McpConfig, Ports, StartFailure};
+use crate::claude::{self, Claude, Line, Listeners, StartFailure};
 use crate::clean::Cleaner;
-use crate::gate::{Carrier, Gate, Secret};
+use crate::gate::Carrier;
 use crate::link::{Link, Parting};
 use crate::messages::{self, Bridge, Setup};
 use crate::plan::Plan;
-use crate::process::StopSignals;
+use crate::ports::{self, Ports};
+use crate::process::{self, StopSignals};
 use crate::tools;
 
 /// How long Claude Code has until its init line. It takes about a second; on a busy machine, longer.
@@ -108,42 +106,34 @@ impl Run {
     async fn serve(mut self, socket: &Path) -> Ending {
         let mut cleaner = Cleaner::default();
         internal_paths(&mut cleaner, &self.plan, socket);
-        let (setup, checked) = watch::channel(Setup::Unchecked);
-        let ports = match self.listen(checked).await {
+        let ports = match Ports::mint() {
             Ok(ports) => ports,
-            Err(error) => {
-                return Ending::failed(
-                    "claude_not_started",
-                    cleaner.clean(&format!("no loopback port: {error}")),
-                );
-            }
+            Err(error) => return Ending::failed("claude_not_started", format!("no randomness: {error}")),
         };
         for (port, secret) in [&ports.messages, &ports.tools] {
             cleaner.number((*port).into());
             cleaner.secret(secret.reveal());
         }
-        // The configuration file lives as long as the run.
-        let started = async {
-            let config = McpConfig::prepare(&self.plan, &ports)?;
-            let launcher = Launcher::beside_own_executable()
-                .map_err(|source| StartFailure::Prepare { what: "the launcher", source })?;
-            Ok((claude::start(&launcher, &self.plan, &config, &ports).await?, config))
-        };
         let started = tokio::select! {
-            started = started => started,
+            started = start(&self.plan, &ports, socket) => started,
             order = self.inbox.recv() => return ordered(order, &cleaner),
         };
-        match started {
-            Ok((claude, _config)) => self.watch(claude, &setup, cleaner).await,
-            Err(failure) => {
-                let failure: StartFailure = failure;
-                Ending::failed(failure.code(), cleaner.clean(&failure.to_string()))
+        let (setup, checked) = watch::channel(Setup::Unchecked);
+        let failure = match started {
+            Ok((claude, listeners)) => {
+                self.link.report_layers(claude.enforced_by.clone());
+                match self.open(listeners, &ports, checked) {
+                    Ok(()) => return self.watch(claude, &setup, cleaner).await,
+                    Err(source) => StartFailure::Prepare { what: "a port", source },
+                }
             }
-        }
+            Err(failure) => failure,
+        };
+        Ending::failed(failure.code(), cleaner.clean(&failure.to_string()))
     }
 
-    /// Binds both ports and serves them, each behind its gate.
-    async fn listen(&self, setup: watch::Receiver<Setup>) -> io::Result<Ports> {
+    /// Serves both ports, each behind its gate.
+    fn open(&self, listeners: Listeners, ports: &Ports, setup: watch::Receiver<Setup>) -> io::Result<()> {
         let binding = Binding::default();
         let bridge = Bridge {
             link: self.link.clone(),
@@ -153,11 +143,12 @@ impl Run {
             setup,
             orders: self.orders.clone(),
         };
-        let messages = open(Carrier::ApiKey, |gate| messages::router(bridge, gate)).await?;
-        let tools =
-            open(Carrier::Bearer, |gate| tools::router(self.link.clone(), binding, &self.plan.tools, gate))
-                .await?;
-        Ok(Ports { messages, tools })
+        ports::serve(listeners.messages, &ports.messages, Carrier::ApiKey, |gate| {
+            messages::router(bridge, gate)
+        })?;
+        ports::serve(listeners.tools, &ports.tools, Carrier::Bearer, |gate| {
+            tools::router(self.link.clone(), binding, &self.plan.tools, gate)
+        })
     }
 
     /// Watches Claude Code until it ends or is to be ended.
@@ -167,8 +158,7 @@ impl Run {
         setup: &watch::Sender<Setup>,
         mut cleaner: Cleaner,
     ) -> Ending {
-        [claude.pid(), Some(std::process::id())].into_iter().flatten().for_each(|pid| cleaner.number(pid));
-        self.report_layers(&claude);
+        [claude.keeper(), Some(std::process::id())].into_iter().flatten().for_each(|pid| cleaner.number(pid));
         let init_limit = tokio::time::sleep(INIT_LIMIT);
         tokio::pin!(init_limit);
         let mut result = None;
@@ -195,14 +185,6 @@ impl Run {
             "claude_init_mismatch",
             cleaner.clean(&format!("Claude Code's set-up is {mismatch}\n{}", ended.stderr)),
         )
-    }
-
-    /// Only what is in force is told; as long as that is nothing, there is nothing to tell.
-    fn report_layers(&self, claude: &Claude) {
-        if !claude.enforced_by.is_empty() {
-            let (link, layers) = (self.link.clone(), claude.enforced_by.clone());
-            tokio::spawn(async move { link.report_layers(layers).await });
-        }
     }
 
     async fn ended(&self, claude: Claude, result: Option<claude::ResultLine>, cleaner: &Cleaner) -> Ending {
@@ -241,16 +223,14 @@ fn ordered(order: Option<Order>, cleaner: &Cleaner) -> Ending {
     }
 }
 
-/// A loopback port with a secret of its own.
-async fn open(carrier: Carrier, router: impl FnOnce(Gate) -> Router) -> io::Result<(u16, Secret)> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-    let port = listener.local_addr()?.port();
-    let secret = Secret::mint().map_err(io::Error::other)?;
-    let router = router(Gate { secret: secret.clone(), carrier, port });
-    // Events are small and must not wait for each other.
-    let listener = listener.tap_io(|connection| drop(connection.set_nodelay(true)));
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    Ok((port, secret))
+/// Starts Claude Code, and gives up all that this process does not need from then on.
+async fn start(plan: &Plan, ports: &Ports, socket: &Path) -> Result<(Claude, Listeners), StartFailure> {
+    let launcher = Launcher::beside_own_executable()
+        .map_err(|source| StartFailure::Prepare { what: "the launcher", source })?;
+    let started = claude::start(&launcher, plan, ports).await?;
+    // Where this fails, Claude Code ends with what is dropped here.
+    process::confine(socket).map_err(StartFailure::Confine)?;
+    Ok(started)
 }
 
 fn internal_paths(cleaner: &mut Cleaner, plan: &Plan, socket: &Path) {

@@ -30,11 +30,13 @@ pub fn confine_self(policy: &SelfPolicy) -> Result<Vec<Layer>, LaunchError> {
     crate::linux::confine_self(&policy.reachable).map_err(LaunchError::Layer)
 }
 
-/// Confines this process.
+/// Finds out that this process is confined: on this system whoever starts it does that, with
+/// [`crate::launch::Policy::SelfConfinement`], and no process can do it to itself.
 ///
 /// # Errors
-/// Always, on this system: here whoever starts the process confines it.
-#[cfg(not(target_os = "linux"))]
-pub fn confine_self(_: &SelfPolicy) -> Result<Vec<Layer>, LaunchError> {
-    Err(LaunchError::Unsupported)
+/// [`LaunchError::Unsupported`] when it was not started confined, and a failed layer when what confines it is not this
+/// policy. What goes on after an error goes on unconfined.
+#[cfg(target_os = "macos")]
+pub fn confine_self(policy: &SelfPolicy) -> Result<Vec<Layer>, LaunchError> {
+    crate::macos::confine_self(&policy.reachable)
 }

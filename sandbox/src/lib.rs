@@ -8,9 +8,13 @@
 //! * [`process`]: the identity of a process, proven before any signal is sent.
 
 pub mod confine;
+mod keeper;
 pub mod launch;
 #[cfg(target_os = "linux")]
 mod linux;
+// Also compiled for tests on other systems: what is pure in it is tested there.
+#[cfg(any(target_os = "macos", test))]
+mod macos;
 pub mod open_file;
 pub mod policy;
 pub mod probe;

@@ -40,6 +40,18 @@ impl Report {
         self.policies.iter().all(|policy| policy.failure.is_none())
     }
 
+    #[cfg(target_os = "macos")]
+    pub(crate) const NEEDED: [(Policy, &'static [Layer]); 4] = {
+        use Layer::{ProcessTracker, Rlimits, Scratch, Seatbelt};
+        [
+            (Policy::Command, &[Seatbelt, ProcessTracker, Rlimits, Scratch]),
+            (Policy::Git, &[Seatbelt, ProcessTracker, Rlimits, Scratch]),
+            (Policy::Claude, &[Seatbelt, ProcessTracker, Rlimits]),
+            (Policy::SelfConfinement, &[Seatbelt, ProcessTracker, Rlimits]),
+        ]
+    };
+
+    #[cfg(target_os = "linux")]
     pub(crate) const NEEDED: [(Policy, &'static [Layer]); 3] = {
         use Layer::{
             Capabilities, Cgroupns, Dev, Ipcns, Landlock, LandlockScopes, LandlockTcp, Loopback, Masks,
@@ -134,7 +146,11 @@ impl fmt::Display for Report {
                 writeln!(f, "  {failure}")?;
             }
         }
-        writeln!(f, "Landlock version {}", self.landlock_version)
+        if cfg!(target_os = "linux") {
+            writeln!(f, "Landlock version {}", self.landlock_version)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -162,9 +178,9 @@ fn look() -> Report {
     crate::linux::probe::look()
 }
 
-#[cfg(not(target_os = "linux"))]
-const fn look() -> Report {
-    Report { policies: Vec::new(), landlock_version: 0 }
+#[cfg(target_os = "macos")]
+fn look() -> Report {
+    crate::macos::probe::look()
 }
 
 impl Launcher {

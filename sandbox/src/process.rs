@@ -65,6 +65,12 @@ pub fn identity_of(pid: u32) -> Result<ProcessIdentity, Gone> {
     Ok(ProcessIdentity { pid, start_time, executable, nonce: None })
 }
 
+/// When a process began, in the platform's own unit; nothing when there is none, or it has ended.
+#[cfg(target_os = "macos")]
+pub(crate) fn started(pid: u32) -> Option<u64> {
+    platform::start_time(pid).ok()
+}
+
 impl ProcessIdentity {
     /// The same, with a nonce that must stand as an argument of its own on the process's command line.
     #[must_use]

@@ -106,7 +106,7 @@ async fn each_failed_step_is_named_with_its_cause() {
         request
     };
     let cases = [
-        (with(|r| r.argv[0] = "/nowhere/at/all".into()), Stage::Exec, io::ErrorKind::NotFound),
+        (with(|r| r.argv[0] = "/nonexistent/gatehouse/program".into()), Stage::Exec, io::ErrorKind::NotFound),
         (with(|r| r.argv[0] = "/etc/passwd".into()), Stage::Exec, io::ErrorKind::PermissionDenied),
         (with(|r| r.argv[0] = "sh".into()), Stage::Request, io::ErrorKind::InvalidInput),
         (with(|r| r.argv.clear()), Stage::Request, io::ErrorKind::InvalidInput),
@@ -114,7 +114,7 @@ async fn each_failed_step_is_named_with_its_cause() {
         (with(|r| r.cwd = "relative".into()), Stage::Request, io::ErrorKind::InvalidInput),
         (with(|r| drop(r.env.insert("A=B".into(), "x".into()))), Stage::Request, io::ErrorKind::InvalidInput),
         (with(|r| r.policy = Policy::SelfConfinement), Stage::Request, io::ErrorKind::InvalidInput),
-        (with(|r| r.cwd = "/nowhere".into()), Stage::Directory, io::ErrorKind::NotFound),
+        (with(|r| r.cwd = "/nonexistent/gatehouse".into()), Stage::Directory, io::ErrorKind::NotFound),
         (with(|r| r.limits.open_files = Some(u64::MAX)), Stage::Limits, io::ErrorKind::PermissionDenied),
     ];
     for (request, stage, kind) in cases {
@@ -124,7 +124,9 @@ async fn each_failed_step_is_named_with_its_cause() {
 
 #[tokio::test]
 async fn a_missing_launcher_and_one_that_dies_are_told_apart_from_the_program() {
-    let missing = Launcher::at("/nowhere/sandbox-launch").start(&shell(":"), streams(Stdio::null())).await;
+    let missing = Launcher::at("/nonexistent/gatehouse/sandbox-launch")
+        .start(&shell(":"), streams(Stdio::null()))
+        .await;
     assert!(matches!(missing, Err(LaunchError::Launcher { .. })), "{missing:?}");
     let silent = Launcher::at("/bin/true").start(&shell(":"), streams(Stdio::null())).await;
     assert!(matches!(silent, Err(LaunchError::Silent)), "{silent:?}");

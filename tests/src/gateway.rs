@@ -54,6 +54,7 @@ impl Setup {
 #[derive(Debug)]
 pub struct Gateway {
     home: Option<TempDir>,
+    _worktrees: TempDir,
     top: PathBuf,
     port: u16,
     claude: Option<PathBuf>,
@@ -71,11 +72,18 @@ impl Gateway {
         // Socket paths have a low limit (104 bytes on macOS): the directory's name is short.
         let home = tempfile::Builder::new().prefix("gh").tempdir_in("/tmp").expect("/tmp is writable");
         let top = home.path().canonicalize().expect("it was just made");
-        std::fs::write(top.join("config.toml"), setup.config).expect("a private directory is writable");
+        // Where worktrees are is public, so they are not where everything else of the gateway is.
+        let worktrees = tempfile::Builder::new()
+            .prefix("gh-worktrees-")
+            .tempdir()
+            .expect("the temporary folder is writable");
+        let config = format!("{}\n[writing]\nworktree_dir = {:?}\n", setup.config, worktrees.path());
+        std::fs::write(top.join("config.toml"), config).expect("a private directory is writable");
         let free =
             TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
         let mut gateway = Self {
             home: Some(home),
+            _worktrees: worktrees,
             top,
             port: free.port(),
             claude: setup.claude,
@@ -155,7 +163,16 @@ impl Gateway {
     /// # Panics
     /// When it ends instead.
     pub async fn start_executor(&mut self) {
+        self.start_executor_with(&[]).await;
+    }
+
+    /// The same with further environment variables.
+    ///
+    /// # Panics
+    /// When it ends instead.
+    pub async fn start_executor_with(&mut self, environment: &[(&str, &str)]) {
         let mut command = self.command("executor-svc", "executor.log");
+        command.envs(environment.iter().copied());
         command.arg("--config").arg(self.top.join("config.toml"));
         command.arg("--state-dir").arg(self.state_dir()).arg("--runtime-dir").arg(self.runtime_dir());
         let mut child = command.spawn().expect("the executor starts");
@@ -188,6 +205,20 @@ impl Gateway {
     /// SIGKILL for the executor.
     pub fn kill_executor(&mut self) {
         kill_now(&mut self.executor);
+    }
+
+    /// Waits until the executor has ended by itself, at most for `patience`; whether it has.
+    pub async fn executor_ends(&mut self, patience: std::time::Duration) -> bool {
+        let Some(child) = &mut self.executor else { return true };
+        let deadline = tokio::time::Instant::now() + patience;
+        while tokio::time::Instant::now() < deadline {
+            if let Ok(Some(_)) = child.try_wait() {
+                self.executor = None;
+                return true;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+        false
     }
 
     /// SIGKILL for the front.

@@ -21,6 +21,8 @@ pub struct Start {
     pub prompt: String,
     /// `working_directory`.
     pub working_directory: String,
+    /// `capability_profile`.
+    pub profile: &'static str,
     /// `idempotency_key`.
     pub idempotency_key: String,
     /// `wait_seconds`.
@@ -35,6 +37,7 @@ impl Start {
         Self {
             prompt: prompt.into(),
             working_directory: working_directory.into(),
+            profile: "read_only",
             idempotency_key: fresh_id(),
             wait_seconds: 30,
             label: None,
@@ -48,7 +51,7 @@ impl Start {
             "prompt": self.prompt,
             "working_directory": self.working_directory,
             "idempotency_key": self.idempotency_key,
-            "capability_profile": "read_only",
+            "capability_profile": self.profile,
             "wait_seconds": self.wait_seconds,
         });
         if let Some(label) = &self.label {

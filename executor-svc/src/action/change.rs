@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gatehouse_proto::codes::ActionCode;
 use gatehouse_proto::ids::ToolCallId;
 
 use super::{Actions, Open, blocking};
@@ -10,7 +11,7 @@ use crate::content::{ContentStore, Kept};
 use crate::engine::{Fault, Flight};
 use crate::files::SessionFiles;
 use crate::files::replace::{Outcome, Prepared, ReplaceFault, Replacer};
-use crate::session::{Command, Receipt, Refusal};
+use crate::session::{Command, Isolation, Receipt, Refusal};
 use crate::tools::change::{Change, Facts, NewBytes, receipt, refusal};
 use crate::tools::{ChangeInput, ReceiptBudget};
 
@@ -39,8 +40,12 @@ impl Actions {
     pub(super) async fn change(&self, open: Open, input: ChangeInput, flight: &Flight) -> Result<(), Fault> {
         let (id, session, budget) = (open.id.clone(), open.session.id.clone(), open.budget());
         let (workshop, files) = (self.workshop.clone(), self.files_of(&open.session));
-        let asked = id.clone();
-        let ready = blocking(move || workshop.make_ready(&files, input, &asked, budget)).await?;
+        let (asked, isolation) = (id.clone(), open.session.isolation.clone());
+        let ready = blocking(move || {
+            still_bound(isolation.as_ref(), &input, &asked, budget)?;
+            workshop.make_ready(&files, input, &asked, budget)
+        })
+        .await?;
         let ready = match ready {
             Ok(ready) => ready,
             Err(receipt) => return self.settle(&session, id, *receipt).await,
@@ -67,6 +72,25 @@ impl Actions {
         }
         Ok(())
     }
+}
+
+/// Whether a session's worktree is still the one that was made. That its directory is still the root is looked at again,
+/// component by component, when the path is opened.
+fn still_bound(
+    isolation: Option<&Isolation>,
+    input: &ChangeInput,
+    id: &ToolCallId,
+    budget: ReceiptBudget,
+) -> Result<(), Box<Receipt>> {
+    let Some(worktree) = isolation.and_then(Isolation::made) else { return Ok(()) };
+    worktree.verify().map_err(|fault| {
+        let words = (
+            ActionCode::OutsideRoot,
+            &*format!("the session's worktree is not what it was: {fault}"),
+            "The user moved or replaced it; start a new session.",
+        );
+        Box::new(refusal(id, input.tool(), budget, words))
+    })
 }
 
 /// What changes files: one for the whole executor. Cheap to clone.

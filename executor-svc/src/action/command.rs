@@ -1,10 +1,10 @@
 //! A command's way: looked at, prepared, run once, settled.
 
 use super::{Actions, Open, blocking};
-use crate::commands::{CommandCall, CommandFault, Plan};
+use crate::commands::{CommandCall, CommandFault, Places, Plan};
 use crate::engine::{Fault, Flight};
 use crate::folders::SessionFolders;
-use crate::session::{Command, Refusal};
+use crate::session::{Command, Isolation, Refusal};
 use crate::tools::{command_receipt, refused_command_receipt};
 
 impl Actions {
@@ -38,12 +38,14 @@ impl Actions {
     async fn plan(&self, open: &Open, call: CommandCall) -> Result<Result<Plan, CommandFault>, Fault> {
         let folders = SessionFolders::of(&self.engine.settings().state_dir, &open.session.id);
         let (commands, files) = (self.commands.clone(), self.files_of(&open.session));
+        let worktree = open.session.isolation.as_ref().and_then(Isolation::made);
+        let repository = worktree.map(|worktree| worktree.common_dir.clone());
         blocking(move || {
             folders.make().map_err(|error| {
                 // Where the folders lie is nobody's business.
                 CommandFault::Sandbox(format!("the session's scratch cannot be made: {}", error.kind()))
             })?;
-            commands.plan(&call, &files, folders.scratch())
+            commands.plan(&call, &files, Places { scratch: folders.scratch(), repository })
         })
         .await
     }

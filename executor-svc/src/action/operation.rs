@@ -16,7 +16,7 @@ use crate::files::replace::{Intent, ReplaceFault};
 use crate::ledger::actions::{self, ActionRow};
 use crate::ledger::once::{self, Claim};
 use crate::ledger::{LedgerError, actions::RESOLVE, actions::UNDO};
-use crate::session::{Command, Refusal, Session};
+use crate::session::{Command, Isolation, Refusal, Session};
 
 /// How long another action may hold the path.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -110,6 +110,18 @@ impl Subject {
         let named = receipt.as_ref().and_then(|receipt| receipt["created_directories"].as_array());
         named.into_iter().flatten().filter_map(Value::as_str).map(PathBuf::from).collect()
     }
+}
+
+/// Whether the session's worktree, if it has one, is still the one that was made. It looks at the disk.
+pub(super) fn expect_bound(session: &Session) -> Result<(), OperationFault> {
+    let Some(worktree) = session.isolation.as_ref().and_then(Isolation::made) else { return Ok(()) };
+    worktree.verify().map_err(|fault| OperationFault::Refused {
+        code: ActionCode::OutsideRoot,
+        message: format!("The session's worktree is not what it was: {fault}."),
+        what_to_do:
+            "Put it back where it was; what the session wrote can still be seen with `gatehouse diff`."
+                .to_owned(),
+    })
 }
 
 /// The name of what was done, for a receipt.

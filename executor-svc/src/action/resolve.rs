@@ -9,7 +9,7 @@ use gatehouse_proto::ids::{SessionId, ToolCallId};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::operation::{OperationFault, OperatorRequest, PATIENCE, Subject, name_of, once_of};
+use super::operation::{OperationFault, OperatorRequest, PATIENCE, Subject, expect_bound, name_of, once_of};
 use super::reconcile::intent_of;
 use super::{Actions, Workshop, blocking, input_of};
 use crate::content::Kept;
@@ -268,6 +268,7 @@ impl Workshop {
             Decision::RestoreBefore => (intent.before.sha256(), intent.create_directories.as_slice()),
             Decision::RestoreAfter => (intent.after.sha256(), [].as_slice()),
         };
+        expect_bound(&subject.session)?;
         let target = self.replacer.open(files, &intent.path, Instant::now() + PATIENCE)?;
         let before = Disk::of(target.sha256(), target.bytes());
         if target.sha256() == wanted {

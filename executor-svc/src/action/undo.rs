@@ -8,7 +8,7 @@ use gatehouse_proto::codes::ActionCode;
 use gatehouse_proto::ids::{SessionId, ToolCallId};
 use serde_json::json;
 
-use super::operation::{OperationFault, OperatorRequest, PATIENCE, Subject, once_of};
+use super::operation::{OperationFault, OperatorRequest, PATIENCE, Subject, expect_bound, once_of};
 use super::reconcile::intent_of;
 use super::{Actions, Workshop, blocking};
 use crate::content::{ContentFault, Kept};
@@ -204,6 +204,7 @@ impl Workshop {
         subject: &Subject,
         id: &ToolCallId,
     ) -> Result<Ready, OperationFault> {
+        expect_bound(&subject.session)?;
         let target = self.replacer.open(files, &subject.intent.path, Instant::now() + PATIENCE)?;
         expect_as_left(subject, &target)?;
         let before = target.bytes().map(<[u8]>::to_vec);

@@ -27,6 +27,7 @@ pub use environment::{SAFE_VARIABLES, Variable, is_safe as is_safe_variable};
 pub use fault::CommandFault;
 pub use hidden::HiddenCount;
 pub use output::{Kept, KeptOutput};
+pub use plan::Places;
 pub use run::{Finished, Progress, StoppedBy};
 
 /// The longest time that a command may be given, in seconds.

@@ -13,6 +13,15 @@ use crate::files::SessionFiles;
 /// programs cope with.
 const OPEN_FILES: u64 = 8192;
 
+/// What a session's commands need besides its root.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// What they see as `/tmp`.
+    pub scratch: PathBuf,
+    /// Of a worktree: the directory that git keeps the repository in. It may lie where a command would not see it.
+    pub repository: Option<PathBuf>,
+}
+
 impl Commands {
     /// Decides whether a command may run, and how. Blocks: it looks at the disk.
     ///
@@ -22,7 +31,7 @@ impl Commands {
         &self,
         call: &CommandCall,
         files: &SessionFiles,
-        scratch: PathBuf,
+        places: Places,
     ) -> Result<Plan, CommandFault> {
         let root = &files.root().path;
         let cwd = self.directory(call, files)?;
@@ -42,9 +51,9 @@ impl Commands {
                 policy: Policy::Command,
             },
             confinement: Confinement {
-                readable: vec![root.clone()],
+                readable: places.repository.into_iter().chain([root.clone()]).collect(),
                 hidden: survey.hidden.clone(),
-                scratch: Scratch::Directory { path: scratch, bytes: self.settings.scratch_bytes },
+                scratch: Scratch::Directory { path: places.scratch, bytes: self.settings.scratch_bytes },
                 network: if self.settings.private_loopback {
                     Network::PrivateLoopback
                 } else {

@@ -144,6 +144,8 @@ pub struct CommandSettings {
     pub path: Vec<PathBuf>,
     /// Where tool chains keep what they have installed, by the variable that tells them.
     pub tools: BTreeMap<String, PathBuf>,
+    /// The user's own list of files that git ignores, if there is one.
+    pub git_excludes: Option<PathBuf>,
     /// Whether commands have a loopback interface of their own.
     pub private_loopback: bool,
     /// The most that a session's scratch may hold, in bytes.

@@ -161,10 +161,18 @@ fn commands(file: file::Commands, environment: &Environment) -> Result<CommandSe
     Ok(CommandSettings {
         path,
         tools: TOOL_PLACES.into_iter().filter_map(place).collect(),
+        git_excludes: git_excludes(environment),
         private_loopback: file.private_loopback,
         scratch_bytes: scratch,
         processes: bounded("commands.processes", file.processes, 1024, 16..=1 << 20)?,
     })
+}
+
+/// Where git looks for it if its settings do not say; those are not read.
+fn git_excludes(environment: &Environment) -> Option<PathBuf> {
+    let base =
+        absolute(environment, "XDG_CONFIG_HOME").or_else(|| Some(home(environment)?.join(".config")))?;
+    Some(base.join("git/ignore")).filter(|file| file.is_file())
 }
 
 fn writing(file: file::Writing, state_dir: &Path) -> Result<WritingSettings, ConfigError> {

@@ -92,15 +92,13 @@ fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -
         Effect::ResolvePrepared(ask) => record_resolve(tx, session, ask, now)?,
         Effect::ActionSettled { id, receipt } => record_receipt(tx, id, receipt, now)?,
         Effect::ActionCancelled { id, name, why } => {
-            let tool =
-                tools::ToolName::parse(name).ok_or_else(|| LedgerError::damaged("action.name", name))?;
-            let receipt = tools::cancelled_receipt(id, tool, why, tools::ReceiptBudget::MIN);
-            record_receipt(tx, id, &receipt, now)?
+            record_receipt(tx, id, &cancelled_receipt(id, name, why)?, now)?
         }
         Effect::ActionUncertain { id, why } => json!({ "tool_call_id": id, "why": why }),
         Effect::StopRequested => {
             json!({ "request_id": session.stop.as_ref().map(|stop| stop.request_id.as_str()) })
         }
+        Effect::WorktreeMade { head, registration } => json!({ "head": head, "registration": registration }),
         Effect::LeaseRotated | Effect::LeaseRanOut | Effect::Stopped => json!({}),
         Effect::Attached => json!({ "enforced_by": session.enforced_by }),
         Effect::Launch { .. } | Effect::EndRunner { .. } => Value::Null,
@@ -201,6 +199,15 @@ fn record_reply(
         "text_sha256": gatehouse_proto::digest::sha256_hex(text.as_bytes()),
         "calls": calls,
     }))
+}
+
+fn cancelled_receipt(
+    id: &gatehouse_proto::ids::ToolCallId,
+    name: &str,
+    why: &str,
+) -> Result<Receipt, LedgerError> {
+    let tool = tools::ToolName::parse(name).ok_or_else(|| LedgerError::damaged("action.name", name))?;
+    Ok(tools::cancelled_receipt(id, tool, why, tools::ReceiptBudget::MIN))
 }
 
 fn record_receipt(

@@ -91,16 +91,12 @@ pub(super) fn wait(asked: Option<u32>, default: Duration, longest: Duration) -> 
     }
 }
 
-/// What this build can do. What it cannot is refused by name, not silently narrowed.
-pub(super) fn profile(asked: v1::CapabilityProfile) -> Result<Profile, Spoken> {
+/// The profile; without one nothing can be changed.
+pub(super) const fn profile(asked: v1::CapabilityProfile) -> Profile {
     match asked {
-        v1::CapabilityProfile::Unspecified | v1::CapabilityProfile::ReadOnly => Ok(Profile::ReadOnly),
-        v1::CapabilityProfile::DirectWrite => Ok(Profile::DirectWrite),
-        v1::CapabilityProfile::WorktreeWrite => Err(Spoken::new(
-            ErrorCode::ProfileForbids,
-            "This version of Gatehouse makes no worktrees.",
-            "Use capability_profile read_only or direct_write.",
-        )),
+        v1::CapabilityProfile::Unspecified | v1::CapabilityProfile::ReadOnly => Profile::ReadOnly,
+        v1::CapabilityProfile::DirectWrite => Profile::DirectWrite,
+        v1::CapabilityProfile::WorktreeWrite => Profile::WorktreeWrite,
     }
 }
 

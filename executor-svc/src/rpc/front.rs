@@ -1,5 +1,6 @@
 //! The front's service: the six session tools.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use gatehouse_proto::digest::digest;
@@ -9,28 +10,27 @@ use gatehouse_proto::v1::{self, front_server::Front};
 use serde_json::json;
 use tonic::{Request, Response, Status as Wire};
 
+use super::place::Places;
 use super::refusals::spoken;
 use super::{checks, reply, view};
 use crate::engine::{
     self, Engine, Fault, Guess, Once, Outcome, RecoverySecret, START_SCOPE, taken_meanwhile,
 };
-use crate::files::{Root, canonical_root};
 use crate::ledger::{LedgerError, turns};
 use crate::session::{
-    Command, NewSession, Profile, Refusal, RootBinding, RootStanding, Session, Status, SubagentPolicy,
-    TokenStanding, TurnStanding,
+    Command, NewSession, Profile, Refusal, RootStanding, Session, Status, SubagentPolicy, TokenStanding,
+    TurnStanding,
 };
+use crate::worktree::Worktrees;
 
 /// How long a start or continue waits for the first turn, unless asked otherwise.
 const START_WAIT: Duration = Duration::from_secs(30);
-
-/// How long a file system may take to tell what a directory is; one whose server is away may never answer.
-const ROOT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The service.
 #[derive(Debug, Clone)]
 pub struct FrontService {
     engine: Engine,
+    places: Places,
 }
 
 type Answer = Result<Response<v1::SessionReply>, Wire>;
@@ -57,8 +57,8 @@ enum Gives {
 impl FrontService {
     /// The service of this engine.
     #[must_use]
-    pub const fn new(engine: Engine) -> Self {
-        Self { engine }
+    pub fn new(engine: Engine, worktrees: Arc<Worktrees>) -> Self {
+        Self { places: Places { engine: engine.clone(), worktrees }, engine }
     }
 
     /// Waits while the gateway is at work, then tells where the session stands.
@@ -103,32 +103,10 @@ impl FrontService {
         checks::wait(asked, default, self.engine.settings().limits.max_wait)
     }
 
-    /// Resolves a working directory on the blocking pool: it may lie on a slow file system.
-    async fn root(&self, path: String, profile: Profile) -> Result<Root, Spoken> {
-        checks::directory(&path)?;
-        let policy = self.engine.policy().clone();
-        let resolving = tokio::task::spawn_blocking(move || {
-            canonical_root(std::path::Path::new(&path), profile, &policy)
-        });
-        let resolved = tokio::time::timeout(ROOT_PATIENCE, resolving).await;
-        resolved
-            .map_err(|_| checks::unusable("its file system does not answer"))?
-            .map_err(checks::unusable)?
-            .map_err(checks::unusable)
-    }
-
-    /// Whether the session's root is still the directory it was made for.
+    /// Whether the session's root is still what it was made for.
     async fn root_standing(&self, id: &SessionId) -> Result<RootStanding, Spoken> {
         let session = self.engine.load(id).await.map_err(spoken)?;
-        let bound = session.root;
-        let found = self.root(bound.path.to_string_lossy().into_owned(), session.profile).await;
-        Ok(match found {
-            Ok(root) if (root.dev, root.ino, &root.path) == (bound.device, bound.inode, &bound.path) => {
-                RootStanding::Same
-            }
-            Ok(_) => RootStanding::Changed("another directory has its place".to_owned()),
-            Err(refusal) => RootStanding::Changed(refusal.message),
-        })
+        Ok(self.places.standing(session).await)
     }
 
     async fn start_session(&self, ask: v1::StartRequest) -> Result<(Outcome, Duration), Spoken> {
@@ -136,7 +114,7 @@ impl FrontService {
         let key = checks::start_key(ask.idempotency_key.clone())?;
         let (prompt, label) =
             (checks::prompt(ask.prompt.clone())?, checks::label(ask.session_label.clone())?);
-        let profile = checks::profile(ask.capability_profile())?;
+        let profile = checks::profile(ask.capability_profile());
         let subagents = checks::subagents(ask.subagent_policy())?;
         let content_hash = start_hash(&ask, profile, subagents);
         checks::skills(&ask.skill_contexts)?;
@@ -149,8 +127,8 @@ impl FrontService {
             let session = self.engine.look(&outcome.session.id, lease).await.map_err(spoken)?.session;
             return Ok((Outcome { session, ..outcome }, wait));
         }
-        let root = self.root(ask.working_directory, profile).await?;
         let (id, lease_id) = (SessionId::mint(), LeaseId::mint());
+        let place = self.places.of_start(ask.working_directory, profile, &id).await?;
         let once = Once { scope: START_SCOPE.to_owned(), key, content_hash, mints: Some(lease_id.clone()) };
         let new = NewSession {
             recovery_hash: RecoverySecret::hash(&self.engine.secret().token(&id)),
@@ -158,8 +136,9 @@ impl FrontService {
             label,
             profile,
             subagents,
-            source_directory: root.path.clone(),
-            root: RootBinding { path: root.path, device: root.dev, inode: root.ino },
+            source_directory: place.source,
+            root: place.root,
+            isolation: place.isolation,
             claude_session_id: uuid::Uuid::new_v4().to_string(),
             lease_id,
             lease_ttl: self.engine.settings().limits.lease,

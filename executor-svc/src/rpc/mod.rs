@@ -3,6 +3,7 @@
 mod checks;
 mod front;
 mod operator;
+mod place;
 mod refusals;
 mod reply;
 mod runner;

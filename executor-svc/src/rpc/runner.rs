@@ -261,6 +261,10 @@ fn advice(code: &str) -> &'static str {
         "claude_init_mismatch" => {
             "Claude Code did not start with exactly the tools it was given; look for managed settings on this machine."
         }
+        "sandbox_unavailable" => {
+            "This machine does not give a layer of the sandbox that is required; the message names it and the remedy. \
+             `sandbox-launch --probe` checks again. Then call native_session_continue."
+        }
         _ => "Call native_session_continue to try again; the message says what Claude Code reported.",
     }
 }

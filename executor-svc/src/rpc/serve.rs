@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use gatehouse_proto::socket::{MAX_MESSAGE, Role, listen, same_user_connections};
 use gatehouse_proto::v1::front_server::FrontServer;
@@ -18,6 +19,7 @@ use super::runner::RunnerService;
 use crate::action::Actions;
 use crate::engine::Engine;
 use crate::runner::Runners;
+use crate::worktree::Worktrees;
 
 /// What is served.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct Services {
     pub actions: Actions,
     /// The runner room.
     pub runners: Runners,
+    /// The worktrees.
+    pub worktrees: Arc<Worktrees>,
     /// Ends the executor.
     pub shutdown: mpsc::Sender<()>,
 }
@@ -59,8 +63,8 @@ impl Sockets {
 /// # Errors
 /// When a socket fails.
 pub async fn serve(services: Services, sockets: Sockets, end: watch::Receiver<bool>) -> io::Result<()> {
-    let Services { engine, actions, runners, shutdown } = services;
-    let front = FrontServer::new(FrontService::new(engine.clone()))
+    let Services { engine, actions, runners, worktrees, shutdown } = services;
+    let front = FrontServer::new(FrontService::new(engine.clone(), worktrees))
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE);
     let operator = OperatorServer::new(OperatorService::new(engine.clone(), actions.clone(), shutdown))

@@ -8,7 +8,7 @@ use crate::clock::Timestamp;
 use crate::engine::Performed;
 use crate::ledger::{LedgerError, actions, runs, turns};
 use crate::session::{
-    Attachment, Call, CallState, LastResult, Profile, ResultText, Run, Session, State, Status,
+    Attachment, Call, CallState, Isolation, LastResult, Profile, ResultText, Run, Session, State, Status,
     SubagentPolicy, TurnKind,
 };
 use crate::tools;
@@ -58,7 +58,7 @@ pub(super) fn session_view(
         capability_profile: profile_of(session.profile).into(),
         working_directory: root.clone(),
         source_directory: session.source_directory.to_string_lossy().into_owned(),
-        workspace: Some(workspace(session.profile, root)),
+        workspace: Some(workspace(session, root)),
         network_boundary: Some(v1::NetworkBoundary {
             claude: "loopback-two-ports".to_owned(),
             commands: "none".to_owned(),
@@ -237,15 +237,41 @@ fn last_result(connection: &Connection, last: &LastResult) -> Result<v1::LastRes
     })
 }
 
-fn workspace(profile: Profile, root: String) -> v1::Workspace {
-    let (kind, writable, note) = match profile {
-        Profile::ReadOnly => (v1::WorkspaceKind::ReadOnly, false, "Nothing can be changed in this session."),
-        Profile::DirectWrite => (v1::WorkspaceKind::Direct, true, "Changes go to the real directory."),
-        Profile::WorktreeWrite => {
-            (v1::WorkspaceKind::Worktree, true, "Changes go to a worktree; the source stays as it is.")
+fn workspace(session: &Session, root: String) -> v1::Workspace {
+    let (kind, note) = match session.profile {
+        Profile::ReadOnly => {
+            (v1::WorkspaceKind::ReadOnly, "Nothing can be changed in this session.".to_owned())
+        }
+        Profile::DirectWrite => (v1::WorkspaceKind::Direct, "Changes go to the real directory.".to_owned()),
+        Profile::WorktreeWrite => (v1::WorkspaceKind::Worktree, worktree_note(session.isolation.as_ref())),
+    };
+    v1::Workspace {
+        kind: kind.into(),
+        root,
+        writable: session.profile != Profile::ReadOnly,
+        source_head: session.isolation.as_ref().map(|isolation| isolation.head().to_owned()),
+        note,
+    }
+}
+
+/// What somebody should know who expects the worktree to be like the source.
+fn worktree_note(isolation: Option<&Isolation>) -> String {
+    let mut note = "Changes go to a worktree; the source stays as it is.".to_owned();
+    let Some(isolation) = isolation else { return note };
+    if isolation.made().is_none() {
+        note.push_str(" It is being made.");
+    }
+    let notes = isolation.notes();
+    let mut add = |count: usize, what: &str| {
+        if count > 0 {
+            note.push_str(&format!(" {count} {what}."));
         }
     };
-    v1::Workspace { kind: kind.into(), root, writable, source_head: None, note: note.to_owned() }
+    add(notes.submodules, "submodules stay empty directories");
+    add(notes.lfs_files, "files of Git LFS stay pointers");
+    add(notes.filters.len(), "filters of the repository are not applied");
+    add(usize::from(notes.sparse), "sparse checkout is kept: only a part of the files is there");
+    note
 }
 
 const fn profile_of(profile: Profile) -> v1::CapabilityProfile {

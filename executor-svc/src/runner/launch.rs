@@ -15,10 +15,11 @@ use crate::engine::Order;
 use crate::folders::SessionFolders;
 use crate::ledger::runs;
 use crate::session::{Command, LaunchFailure, RunOutcome, Status};
+use crate::worktree::{CreateFault, RemoveFault};
 
 /// Why a launch did not get as far as a running shim.
 #[derive(Debug, thiserror::Error)]
-enum LaunchError {
+pub(super) enum LaunchError {
     #[error("the run was ended meanwhile")]
     Over,
     #[error("no Claude Code was found")]
@@ -32,6 +33,10 @@ enum LaunchError {
     Random(#[from] getrandom::Error),
     #[error(transparent)]
     Ledger(#[from] crate::ledger::LedgerError),
+    #[error("the worktree could not be made: {0}")]
+    Worktree(#[source] CreateFault),
+    #[error("what an earlier try left of the worktree could not be removed: {0}")]
+    Unclear(#[source] RemoveFault),
     #[error("the runner ended at once: {0}")]
     Gone(#[from] gatehouse_sandbox::process::Gone),
     #[error(transparent)]
@@ -47,7 +52,12 @@ impl Runners {
     pub(super) async fn launch(self, session: SessionId, run: RunId, epoch: u32) {
         // An executor that goes down leaves it to the next one.
         self.shared.engine.launches_allowed().await;
-        match self.start_shim(&session, &run, epoch).await {
+        let isolated = self.isolate(&session, &run, epoch).await;
+        let started = match isolated {
+            Ok(()) => self.start_shim(&session, &run, epoch).await,
+            Err(error) => Err(error),
+        };
+        match started {
             Ok(child) => {
                 self.watch_for_the_first_turn(session, run);
                 reap(child).await;
@@ -165,6 +175,12 @@ async fn reap(mut child: Child) {
     }
 }
 
+/// With a capital letter and a full stop.
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), chars.as_str()))
+}
+
 fn failure(error: &LaunchError) -> LaunchFailure {
     let (code, what_to_do) = match error {
         LaunchError::NoClaude => (
@@ -175,6 +191,10 @@ fn failure(error: &LaunchError) -> LaunchFailure {
             "runner_not_found",
             "Install runner-shim and sandbox-launch beside executor-svc, then call native_session_continue.",
         ),
+        LaunchError::Worktree(_) | LaunchError::Unclear(_) => (
+            "worktree_failed",
+            "Have the user look at the repository, then call native_session_continue to try again, or start a new session.",
+        ),
         _ => (
             "launch_failed",
             "Call native_session_continue to try again; the executor's log has the details.",
@@ -183,6 +203,8 @@ fn failure(error: &LaunchError) -> LaunchFailure {
     let message = match error {
         LaunchError::NoClaude => "No Claude Code was found at any of the places where it may be.".to_owned(),
         LaunchError::NoShim => "The runner program is not installed beside the executor.".to_owned(),
+        // Worktrees and repositories are the user's own, and no secret.
+        LaunchError::Worktree(_) | LaunchError::Unclear(_) => sentence(&error.to_string()),
         // The causes name internal paths; those stay in the log.
         LaunchError::Io { step, .. } => format!("The launch failed while {step}."),
         _ => "The launch failed before Claude Code was started.".to_owned(),

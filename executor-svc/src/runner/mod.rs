@@ -6,6 +6,7 @@
 
 mod adopt;
 mod claude;
+mod isolate;
 mod launch;
 mod logs;
 mod reaper;
@@ -21,6 +22,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::engine::{Engine, Fault, Order};
 use crate::ledger::{LedgerError, runs};
 use crate::session::{Command, Session};
+use crate::worktree::Worktrees;
 
 pub use claude::claude_binary;
 
@@ -54,6 +56,7 @@ pub struct Runners {
 #[derive(Debug)]
 struct Shared {
     engine: Engine,
+    worktrees: Arc<Worktrees>,
     held: Mutex<HashMap<RunId, Held>>,
 }
 
@@ -65,10 +68,10 @@ struct Held {
 }
 
 impl Runners {
-    /// A runner room for this engine.
+    /// A runner room for this engine, which makes worktrees there.
     #[must_use]
-    pub fn new(engine: Engine) -> Self {
-        Self { shared: Arc::new(Shared { engine, held: Mutex::default() }) }
+    pub fn new(engine: Engine, worktrees: Arc<Worktrees>) -> Self {
+        Self { shared: Arc::new(Shared { engine, worktrees, held: Mutex::default() }) }
     }
 
     /// Carries out orders until the engine is gone. Each in a task of its own: none waits for another.

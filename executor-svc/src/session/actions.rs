@@ -2,7 +2,8 @@
 
 use gatehouse_proto::ids::ToolCallId;
 
-use super::command::{Effect, Receipt, Step};
+use super::command::{Receipt, Step};
+use super::effect::Effect;
 use super::machine::done;
 use super::state::{Call, CallState, Session};
 use super::{Refusal, operating, stopping};

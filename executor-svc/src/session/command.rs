@@ -6,11 +6,13 @@ use gatehouse_proto::codes::ActionCode;
 use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId, ToolCallId, TurnId};
 use serde::{Deserialize, Serialize};
 
-use super::Refusal;
+use super::effect::Effect;
 use super::operating::{Resolution, ResolveAsk, UndoAsk};
-use super::state::{Profile, RootBinding, Session, SubagentPolicy, TurnKey, TurnKind};
+use super::state::{Profile, RootBinding, Session, SubagentPolicy, TurnKey};
+use super::{Isolation, Refusal};
 use crate::files::replace::Intent;
 use crate::ledger::once::Claim;
+use crate::worktree::Worktree;
 
 /// Everything a new session is made of.
 #[derive(Debug, Clone)]
@@ -25,6 +27,8 @@ pub struct NewSession {
     pub subagents: SubagentPolicy,
     /// Where it works.
     pub root: RootBinding,
+    /// The worktree that is to be made for it.
+    pub isolation: Option<Isolation>,
     /// The directory as the caller named it.
     pub source_directory: std::path::PathBuf,
     /// The Claude Code session's id.
@@ -109,6 +113,15 @@ pub enum Command {
         epoch: u32,
         /// The layers that confine Claude Code, once it is launched.
         enforced_by: Vec<String>,
+    },
+    /// The runner room: the session's worktree is there.
+    WorktreeMade {
+        /// The run that it was made for.
+        run_id: RunId,
+        /// Its launch.
+        epoch: u32,
+        /// The worktree.
+        worktree: Box<Worktree>,
     },
     /// The shim: Claude Code asks.
     OpenTurn(TurnAsk),
@@ -312,153 +325,4 @@ pub enum Answer {
     ReceiptsAwaited,
     /// The request fitted no turn; the run has failed.
     ProtocolBroken(String),
-}
-
-/// What is committed together with a step, and what is to be done after it.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Effect {
-    /// There is a new session.
-    SessionCreated,
-    /// A run begins.
-    RunOpened {
-        /// The run.
-        run_id: RunId,
-        /// What it is asked.
-        prompt: String,
-        /// Its place in the session.
-        ordinal: u32,
-        /// Its launch.
-        epoch: u32,
-    },
-    /// After the commit: launch it.
-    Launch {
-        /// The run.
-        run_id: RunId,
-        /// Its launch.
-        epoch: u32,
-    },
-    /// A run is over.
-    RunClosed {
-        /// The run.
-        run_id: RunId,
-        /// Whether it ended with a final answer.
-        ok: bool,
-        /// What went wrong.
-        why: Option<String>,
-    },
-    /// After the commit: end its process.
-    EndRunner {
-        /// The run.
-        run_id: RunId,
-        /// Its launch.
-        epoch: u32,
-    },
-    /// A turn waits for its reply.
-    TurnOpened {
-        /// The turn.
-        turn_id: TurnId,
-        /// Its run.
-        run_id: RunId,
-        /// Its place in the session.
-        ordinal: u32,
-        /// Its key.
-        key: TurnKey,
-        /// What it is about.
-        kind: TurnKind,
-        /// Hash of the request.
-        request_hash: String,
-    },
-    /// A turn is closed without a reply.
-    TurnAbandoned {
-        /// The turn.
-        turn_id: TurnId,
-        /// Why.
-        why: String,
-    },
-    /// A reply is authorised, with its calls.
-    ReplyCommitted {
-        /// The turn it answers.
-        turn_id: TurnId,
-        /// The run.
-        run_id: RunId,
-        /// The caller's id.
-        reply_id: RequestKey,
-        /// Its text.
-        text: String,
-        /// Its calls.
-        calls: Vec<CallRequest>,
-        /// The receipt budget of each call, in bytes.
-        budget: u32,
-    },
-    /// An action's intent is durable.
-    ActionPrepared {
-        /// The action.
-        id: ToolCallId,
-        /// What a write is about to do.
-        intent: Option<Box<Intent>>,
-    },
-    /// An undo's intent is durable.
-    UndoPrepared(Box<UndoAsk>),
-    /// What the operator decided of an uncertain action is durable.
-    ResolvePrepared(Box<ResolveAsk>),
-    /// An action has its receipt.
-    ActionSettled {
-        /// The action.
-        id: ToolCallId,
-        /// Its receipt.
-        receipt: Receipt,
-    },
-    /// An action will not be performed; its receipt says so.
-    ActionCancelled {
-        /// The action.
-        id: ToolCallId,
-        /// Its tool.
-        name: String,
-        /// Why.
-        why: String,
-    },
-    /// An action's effect is uncertain.
-    ActionUncertain {
-        /// The action.
-        id: ToolCallId,
-        /// What is known, in a sentence.
-        why: String,
-    },
-    /// The lease has a new id.
-    LeaseRotated,
-    /// The lease ran out.
-    LeaseRanOut,
-    /// Somebody asked to stop.
-    StopRequested,
-    /// The session is over.
-    Stopped,
-    /// The shim is in touch.
-    Attached,
-}
-
-impl Effect {
-    /// The journal's word for it; `None` for orders, which follow from an entry of their own.
-    #[must_use]
-    pub const fn kind(&self) -> Option<&'static str> {
-        Some(match self {
-            Self::SessionCreated => "session.created",
-            Self::RunOpened { .. } => "run.opened",
-            Self::RunClosed { .. } => "run.closed",
-            Self::TurnOpened { .. } => "turn.opened",
-            Self::TurnAbandoned { .. } => "turn.abandoned",
-            Self::ReplyCommitted { .. } => "reply.committed",
-            Self::ActionPrepared { .. } => "action.prepared",
-            Self::UndoPrepared(_) => "undo.prepared",
-            Self::ResolvePrepared(_) => "resolve.prepared",
-            Self::ActionSettled { .. } => "action.settled",
-            Self::ActionCancelled { .. } => "action.cancelled",
-            Self::ActionUncertain { .. } => "action.uncertain",
-            Self::LeaseRotated => "lease.rotated",
-            Self::LeaseRanOut => "lease.expired",
-            Self::StopRequested => "stop.requested",
-            Self::Stopped => "session.stopped",
-            Self::Attached => "runner.attached",
-            Self::Launch { .. } | Self::EndRunner { .. } => return None,
-        })
-    }
 }

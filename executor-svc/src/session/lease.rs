@@ -5,7 +5,8 @@ use std::time::Duration;
 use gatehouse_proto::ids::LeaseId;
 use serde::{Deserialize, Serialize};
 
-use super::command::{Answer, Effect, RootStanding, Step, TokenStanding};
+use super::command::{Answer, RootStanding, Step, TokenStanding};
+use super::effect::Effect;
 use super::machine::{claimed, done, root_refusal};
 use super::{Refusal, Session, State};
 use crate::clock::Timestamp;

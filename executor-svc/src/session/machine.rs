@@ -2,10 +2,11 @@
 
 use gatehouse_proto::ids::{LeaseId, RunId};
 
-use super::command::{Answer, Command, Effect, NewSession, RootStanding, Step};
+use super::command::{Answer, Command, NewSession, RootStanding, Step};
+use super::effect::Effect;
 use super::lease::Lease;
 use super::state::{Attachment, Run, Session, State};
-use super::{Refusal, actions, lease, operating, reply, running, stopping, turns};
+use super::{Refusal, actions, isolation, lease, operating, reply, running, stopping, turns};
 use crate::clock::Timestamp;
 use crate::ledger::once::Claim;
 
@@ -27,6 +28,7 @@ pub fn create(new: NewSession, now: Timestamp) -> Step {
         recovery_hash: new.recovery_hash,
         state: State::Idle,
         ending: None,
+        isolation: new.isolation,
         finishing: Vec::new(),
         undoing: None,
         uncertain: Vec::new(),
@@ -72,6 +74,9 @@ fn decide(session: Session, now: Timestamp, command: Command) -> Result<Step, Re
         }
         Command::Attach { run_id, epoch, enforced_by } => {
             running::attach(session, &run_id, epoch, enforced_by)
+        }
+        Command::WorktreeMade { run_id, epoch, worktree } => {
+            isolation::made(session, &run_id, epoch, *worktree)
         }
         Command::OpenTurn(ask) => turns::open(session, now, ask),
         Command::Prepare { id, intent } => actions::prepare(session, &id, intent),

@@ -13,6 +13,8 @@
 
 mod actions;
 mod command;
+mod effect;
+mod isolation;
 mod lease;
 mod machine;
 mod operating;
@@ -27,9 +29,11 @@ mod tests;
 mod turns;
 
 pub use command::{
-    Answer, CallRequest, Command, Effect, KnownTurn, LaunchFailure, NewSession, Receipt, RootStanding,
-    RunOutcome, SeenResult, Step, TokenStanding, TurnAsk, TurnStanding,
+    Answer, CallRequest, Command, KnownTurn, LaunchFailure, NewSession, Receipt, RootStanding, RunOutcome,
+    SeenResult, Step, TokenStanding, TurnAsk, TurnStanding,
 };
+pub use effect::Effect;
+pub use isolation::Isolation;
 pub use lease::{Lease, RESTART_GRACE};
 pub use machine::{apply, create};
 pub use operating::{Decision, Resolution, ResolveAsk, UndoAsk};

@@ -4,7 +4,8 @@ use gatehouse_proto::ids::{RequestKey, ToolCallId};
 use serde::{Deserialize, Serialize};
 
 use super::actions::call_mut;
-use super::command::{Effect, Receipt, Step};
+use super::command::{Receipt, Step};
+use super::effect::Effect;
 use super::machine::{done, replayed};
 use super::state::{CallState, Session, State};
 use super::{Refusal, stopping};

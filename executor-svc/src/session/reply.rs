@@ -2,7 +2,8 @@
 
 use gatehouse_proto::ids::{LeaseId, RequestKey, TurnId};
 
-use super::command::{CallRequest, Effect, Step, TurnStanding};
+use super::command::{CallRequest, Step, TurnStanding};
+use super::effect::Effect;
 use super::machine::{done, replayed};
 use super::state::{Call, CallState, Session, State, Status};
 use super::{Refusal, lease};

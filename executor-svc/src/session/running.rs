@@ -2,7 +2,8 @@
 
 use gatehouse_proto::ids::RunId;
 
-use super::command::{Effect, LaunchFailure, RunOutcome, Step};
+use super::command::{LaunchFailure, RunOutcome, Step};
+use super::effect::Effect;
 use super::machine::done;
 use super::state::{Attachment, Ending, LastResult, ResultText, Session, State};
 use super::{Refusal, stopping};

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId, ToolCallId, TurnId};
 use serde::{Deserialize, Serialize};
 
-use super::Lease;
 use super::command::LaunchFailure;
+use super::{Isolation, Lease};
 use crate::clock::Timestamp;
 pub use crate::files::Profile;
 
@@ -44,6 +44,9 @@ pub struct Session {
     pub subagents: SubagentPolicy,
     /// Where it works.
     pub root: RootBinding,
+    /// The worktree that it works in, if it works in one.
+    #[serde(default)]
+    pub isolation: Option<Isolation>,
     /// The directory as the caller named it, resolved.
     pub source_directory: PathBuf,
     /// The id of the Claude Code session that all its runs share.

@@ -2,7 +2,8 @@
 
 use gatehouse_proto::ids::{LeaseId, RequestKey};
 
-use super::command::{Effect, Step};
+use super::command::Step;
+use super::effect::Effect;
 use super::machine::{done, replayed};
 use super::state::{CallState, Ending, LastResult, ResultText, Session, State, StopAsk, Terminal};
 use super::{Refusal, lease};

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use gatehouse_proto::ids::ToolCallId;
 
-use super::command::{Answer, Effect, LaunchFailure, SeenResult, Step, TurnAsk};
+use super::command::{Answer, LaunchFailure, SeenResult, Step, TurnAsk};
+use super::effect::Effect;
 use super::machine::done;
 use super::running::serves;
 use super::state::{CallState, Run, Session, State, Turn, TurnKey, TurnKind};

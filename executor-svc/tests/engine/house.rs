@@ -16,6 +16,7 @@ use executor_svc::ledger::{self, LedgerError, runs};
 use executor_svc::rpc::{self, Services, Sockets};
 use executor_svc::runner::Runners;
 use executor_svc::session::{Call, Session};
+use executor_svc::worktree::{WorktreeSettings, Worktrees};
 use gatehouse_proto::codes::ErrorCode;
 use gatehouse_proto::ids::{LINK_METADATA, LinkToken, SessionId};
 use gatehouse_proto::refusal::Refusal;
@@ -83,6 +84,7 @@ impl Ground {
     /// The same with another launcher, or none.
     pub fn open_with(&self, launcher: Option<PathBuf>) -> House {
         let has_launcher = launcher.is_some();
+        let git_launcher = launcher.clone();
         let settings = self.settings();
         let policy = FilePolicy::new(FilePolicyConfig {
             homes: Vec::new(),
@@ -108,11 +110,23 @@ impl Ground {
         let content = ContentStore::open(&self.path("state").join("content"), 1 << 30).unwrap();
         let replacer = Replacer::new(ReplaceOptions::default());
         let actions = Actions::new(engine.clone(), commands, replacer, content);
-        let runners = Runners::new(engine.clone());
+        let worktree_settings = WorktreeSettings {
+            launcher: git_launcher,
+            path: engine.settings().commands.path.clone(),
+            excludes: None,
+            scratch: self.path("state").join("git"),
+        };
+        let worktrees = Arc::new(Worktrees::new(worktree_settings, engine.policy().clone()));
+        let runners = Runners::new(engine.clone(), worktrees.clone());
         let (shutdown, asked) = mpsc::channel(1);
         let (over, end) = watch::channel(false);
-        let services =
-            Services { engine: engine.clone(), actions: actions.clone(), runners: runners.clone(), shutdown };
+        let services = Services {
+            engine: engine.clone(),
+            actions: actions.clone(),
+            runners: runners.clone(),
+            worktrees,
+            shutdown,
+        };
         let sockets = Sockets::bind(&self.path("run")).unwrap();
         let serving = tokio::spawn(rpc::serve(services, sockets, end));
         House {

@@ -70,18 +70,17 @@ impl HttpFront {
         let served = async move {
             match bound {
                 Bound::Tcp(listener) => {
+                    let listener = tokio::net::TcpListener::from_std(listener)?;
                     let listener = listener.tap_io(|stream| {
                         // Only costs a little time if it cannot be set.
                         let _ = stream.set_nodelay(true);
                     });
                     axum::serve(listener, app).with_graceful_shutdown(closing.cancelled_owned()).await
                 }
-                Bound::Unix(listener, path) => {
-                    let served =
-                        axum::serve(listener, app).with_graceful_shutdown(closing.cancelled_owned()).await;
-                    // A socket that stays behind is replaced at the next start.
-                    let _ = std::fs::remove_file(path);
-                    served
+                Bound::Unix(listener, _) => {
+                    let listener = tokio::net::UnixListener::from_std(listener)?;
+                    // The socket's name stays behind, out of reach by now; it is replaced at the next start.
+                    axum::serve(listener, app).with_graceful_shutdown(closing.cancelled_owned()).await
                 }
             }
         };

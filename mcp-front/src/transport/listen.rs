@@ -1,16 +1,18 @@
-//! Binding the one listener.
+//! Binding the one listener, before there is a runtime: what binds has authority that what serves has given up.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket};
 use nix::sys::stat::{Mode, fchmod};
-use tokio::net::{TcpListener, UnixListener, UnixSocket};
 
 use crate::cli::Listen;
 
-const BACKLOG: u32 = 1024;
+const BACKLOG: i32 = 1024;
 
 /// A bound listener.
 #[derive(Debug)]
@@ -47,9 +49,9 @@ impl Bound {
     ///
     /// # Errors
     /// With the address or path and the reason.
-    pub async fn bind(listen: &Listen) -> Result<Self, BindError> {
+    pub fn bind(listen: &Listen) -> Result<Self, BindError> {
         match listen {
-            Listen::Tcp(address) => match TcpListener::bind(address).await {
+            Listen::Tcp(address) => match bind_loopback(*address) {
                 Ok(listener) => Ok(Self::Tcp(listener)),
                 Err(source) => Err(BindError::Tcp { address: *address, source }),
             },
@@ -72,6 +74,18 @@ impl Bound {
     }
 }
 
+fn bind_loopback(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listen_with_room(&listener)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Listens, with room for a burst of connections that have not been accepted yet. Said again, it changes the room.
+fn listen_with_room(socket: &impl AsFd) -> io::Result<()> {
+    Ok(listen(&socket.as_fd(), Backlog::new(BACKLOG)?)?)
+}
+
 /// A socket that only this user can open, before anybody can.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
     if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.exists())
@@ -79,12 +93,22 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
     remove_stale(path)?;
-    let socket = UnixSocket::new_stream()?;
+    let socket = stream_socket()?;
     // On Linux the file gets the socket's own mode, so there is no moment at which others could connect.
     let _ = fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR);
-    socket.bind(path)?;
+    bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    socket.listen(BACKLOG)
+    listen_with_room(&socket)?;
+    let listener = UnixListener::from(socket);
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+fn stream_socket() -> io::Result<OwnedFd> {
+    let socket = socket(AddressFamily::Unix, SockType::Stream, SockFlag::empty(), None)?;
+    // There is one thread at this time, and it starts no program in between.
+    nix::fcntl::fcntl(&socket, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC))?;
+    Ok(socket)
 }
 
 /// Removes a socket that nobody listens on. Anything else in its place stays.
@@ -106,25 +130,25 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn a_unix_socket_is_private_and_a_stale_one_is_replaced() {
+    #[test]
+    fn a_unix_socket_is_private_and_a_stale_one_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("made/mcp.sock");
-        let first = Bound::bind(&Listen::Unix(path.clone())).await.unwrap();
+        let first = Bound::bind(&Listen::Unix(path.clone())).unwrap();
         assert_eq!(path.symlink_metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(path.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o700);
-        let taken = Bound::bind(&Listen::Unix(path.clone())).await.unwrap_err();
+        let taken = Bound::bind(&Listen::Unix(path.clone())).unwrap_err();
         assert!(taken.to_string().contains("another process listens there"), "{taken}");
         drop(first);
-        Bound::bind(&Listen::Unix(path)).await.unwrap();
+        Bound::bind(&Listen::Unix(path)).unwrap();
     }
 
-    #[tokio::test]
-    async fn a_file_in_the_sockets_place_is_left_alone() {
+    #[test]
+    fn a_file_in_the_sockets_place_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mcp.sock");
         std::fs::write(&path, "mine").unwrap();
-        let refused = Bound::bind(&Listen::Unix(path.clone())).await.unwrap_err();
+        let refused = Bound::bind(&Listen::Unix(path.clone())).unwrap_err();
         assert!(refused.to_string().contains("no socket"), "{refused}");
         assert_eq!(std::fs::read_to_string(path).unwrap(), "mine");
     }

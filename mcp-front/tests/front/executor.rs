@@ -161,7 +161,7 @@ pub fn session(status: SessionStatus) -> SessionReply {
         network_boundary: Some(NetworkBoundary {
             claude: "loopback-two-ports".into(),
             commands: "none".into(),
-            enforced_by: vec![],
+            enforced_by: vec!["userns".into(), "seccomp".into()],
         }),
         subagent_policy: SubagentPolicy::None.into(),
         ..SessionView::default()

@@ -12,6 +12,8 @@
 mod arbitrary;
 mod arguments;
 mod client;
+#[cfg(target_os = "linux")]
+mod confined;
 mod ends;
 mod executor;
 mod golden;

@@ -11,10 +11,10 @@ pub const KEY: &str = "0123456789abcdef-a-key-for-tests-0123456789";
 
 /// A front over HTTP, ended with the test.
 pub struct HttpFront {
-    child: Child,
+    child: Option<Child>,
     pub endpoint: String,
     pub runtime_dir: PathBuf,
-    dir: tempfile::TempDir,
+    dir: Option<tempfile::TempDir>,
 }
 
 impl HttpFront {
@@ -27,25 +27,45 @@ impl HttpFront {
     }
 
     fn listening(listen: &str, options: &[&str]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let runtime_dir = dir.path().join("run");
+        Self::in_directory(tempfile::tempdir().unwrap(), listen, options)
+    }
+
+    /// On a Unix socket in a directory where another one was before.
+    pub fn on_unix_socket_in(dir: tempfile::TempDir) -> Self {
+        Self::in_directory(dir, "unix", &[])
+    }
+
+    fn in_directory(dir: tempfile::TempDir, listen: &str, options: &[&str]) -> Self {
         let socket = dir.path().join("mcp.sock");
         let listen = if listen == "unix" { format!("unix:{}", socket.display()) } else { listen.to_owned() };
-        let key = key_file(dir.path());
-        let mut child = command()
-            .arg("http")
-            .args(["--listen", &listen, "--key-file", key.to_str().unwrap()])
-            .args(["--runtime-dir", runtime_dir.to_str().unwrap()])
-            .args(options)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let (key, runtime_dir) = (key_file(dir.path()), dir.path().join("run"));
+        Self::started(dir, |command| {
+            command
+                .arg("http")
+                .args(["--listen", &listen, "--key-file", key.to_str().unwrap()])
+                .args(["--runtime-dir", runtime_dir.to_str().unwrap()])
+                .args(options);
+        })
+    }
+
+    /// With arguments of the test's own.
+    pub fn with(arguments: impl FnOnce(&mut Command)) -> Self {
+        Self::started(tempfile::tempdir().unwrap(), arguments)
+    }
+
+    fn started(dir: tempfile::TempDir, arguments: impl FnOnce(&mut Command)) -> Self {
+        let mut command = command();
+        arguments(&mut command);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let said: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no endpoint: {line:?}"));
         let endpoint = said["endpoint"].as_str().unwrap().to_owned();
-        Self { child, endpoint, runtime_dir, dir }
+        Self { child: Some(child), endpoint, runtime_dir: dir.path().join("run"), dir: Some(dir) }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
     }
 
     /// `host:port` of the endpoint.
@@ -54,23 +74,33 @@ impl HttpFront {
     }
 
     pub fn socket(&self) -> PathBuf {
-        self.dir.path().join("mcp.sock")
+        self.dir.as_ref().unwrap().path().join("mcp.sock")
     }
 
     /// Sends SIGTERM; returns the exit code and all that was logged.
     pub fn terminate(mut self) -> (Option<i32>, String) {
-        signal(self.child.id(), nix::sys::signal::Signal::SIGTERM);
-        let code = self.child.wait().unwrap().code();
+        let mut child = self.child.take().unwrap();
+        signal(child.id(), nix::sys::signal::Signal::SIGTERM);
+        let code = child.wait().unwrap().code();
         let mut log = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
         (code, log)
+    }
+
+    /// Ends it and gives back its directory.
+    pub fn end(mut self) -> tempfile::TempDir {
+        let dir = self.dir.take().unwrap();
+        assert_eq!(self.terminate().0, Some(0));
+        dir
     }
 }
 
 impl Drop for HttpFront {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

@@ -5,17 +5,8 @@ use std::path::Path;
 
 use gatehouse_sandbox::launch::{LaunchRequest, Limits, Policy, ProcessGroup};
 
-use crate::gate::Secret;
 use crate::plan::{MODEL, Plan, SessionStart, claude_tool_name};
-
-/// The two loopback ports and what each wants to be shown.
-#[derive(Debug)]
-pub struct Ports {
-    /// The Messages API.
-    pub messages: (u16, Secret),
-    /// The MCP server.
-    pub tools: (u16, Secret),
-}
+use crate::ports::Ports;
 
 /// Longer than any turn: 24 hours, in milliseconds.
 const REQUEST_TIMEOUT_MS: &str = "86400000";
@@ -86,6 +77,7 @@ fn launch(plan: &Plan, arguments: Vec<OsString>, env: Env) -> LaunchRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gate::Secret;
     use crate::plan::tests::plan;
 
     fn ports() -> Ports {

@@ -1,5 +1,6 @@
 //! What lies on disk for Claude Code: its directories, and the file that leads it to the MCP server.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -8,10 +9,10 @@ use gatehouse_proto::socket::make_private_dir;
 use serde_json::json;
 
 use super::StartFailure;
-use super::command::Ports;
 use crate::plan::{Plan, SERVER_NAME};
+use crate::ports::Ports;
 
-/// The MCP configuration file; removed with this.
+/// The MCP configuration file; removed with this at the latest.
 #[derive(Debug)]
 pub struct McpConfig(PathBuf);
 
@@ -39,11 +40,23 @@ impl McpConfig {
     pub(super) fn path(&self) -> &Path {
         &self.0
     }
+
+    /// Takes the name away, now that Claude Code's view holds the file itself: we cannot do it later, when we have no
+    /// files any more, and nobody else is to read it. Some file systems keep a file without a name only for whoever has
+    /// it open, so what is given back is to be kept until Claude Code has read it.
+    ///
+    /// # Errors
+    /// When it is not there any more, or cannot be removed.
+    pub(super) fn take_name(self) -> io::Result<File> {
+        let file = File::open(&self.0)?;
+        std::fs::remove_file(&self.0)?;
+        Ok(file)
+    }
 }
 
 impl Drop for McpConfig {
     fn drop(&mut self) {
-        // It holds a secret that nothing accepts any more; a later run of this directory replaces it.
+        // Only where the launch failed is it still there. A later run of this directory would replace it.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -99,6 +112,19 @@ mod tests {
         drop(McpConfig::prepare(&plan, &ports).unwrap());
         assert!(!path.exists());
         drop(config);
+    }
+
+    #[test]
+    fn the_file_can_be_read_on_without_its_name() {
+        use std::io::Read;
+        let (_top, plan, ports) = setting();
+        let config = McpConfig::prepare(&plan, &ports).unwrap();
+        let path = config.path().to_owned();
+        let mut file = config.take_name().unwrap();
+        assert!(!path.exists());
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        assert!(text.contains(ports.tools.1.reveal()));
     }
 
     #[test]

@@ -42,8 +42,16 @@ fn transcripts(config: &Path, session_id: &str) -> io::Result<Vec<PathBuf>> {
         projects => projects?,
     };
     let file = format!("{session_id}.jsonl");
-    let paths = projects.map(|project| Ok(project?.path().join(&file))).collect::<io::Result<Vec<_>>>()?;
-    Ok(paths.into_iter().filter(|path| path.is_file()).collect())
+    let mut paths = Vec::new();
+    for project in projects {
+        let project = project?;
+        let path = project.path().join(&file);
+        // Claude Code can put links here, and is not to lead us out of its directory by one.
+        let is_own =
+            project.file_type()?.is_dir() && path.symlink_metadata().is_ok_and(|found| found.is_file());
+        paths.extend(is_own.then_some(path));
+    }
+    Ok(paths)
 }
 
 fn holds_conversation(path: &Path) -> io::Result<bool> {
@@ -99,6 +107,23 @@ mod tests {
         }
         let large = format!("{LATCH}{}", "x".repeat(2 * 1024 * 1024));
         assert_eq!(decided(Some(&large), SessionStart::Resume), (SessionStart::Resume, true));
+    }
+
+    #[test]
+    fn a_link_leads_nowhere() {
+        let top = tempfile::tempdir().unwrap();
+        let mut plan = plan();
+        plan.directories.config = top.path().join("config");
+        let file = format!("{}.jsonl", plan.claude_session_id);
+        let (projects, outside) = (top.path().join("config/projects"), top.path().join("outside"));
+        for dir in [projects.join("own"), outside.clone()] {
+            std::fs::create_dir_all(dir).unwrap();
+        }
+        std::fs::write(outside.join(&file), LATCH).unwrap();
+        std::os::unix::fs::symlink(&outside, projects.join("linked")).unwrap();
+        std::os::unix::fs::symlink(outside.join(&file), projects.join("own").join(&file)).unwrap();
+        assert_eq!(how_to_begin(&plan).unwrap(), SessionStart::New);
+        assert_eq!(std::fs::read_to_string(outside.join(&file)).unwrap(), LATCH);
     }
 
     #[test]

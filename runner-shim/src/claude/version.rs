@@ -1,9 +1,9 @@
-//! `claude --version`, under the same launcher.
+//! `claude --version`, under the same launcher and with no network at all.
 
 use std::process::Stdio;
 use std::time::Duration;
 
-use gatehouse_sandbox::launch::{LaunchError, Launched, Launcher, Streams};
+use gatehouse_sandbox::launch::{Confined, Confinement, LaunchError, Launcher, Streams};
 use tokio::io::AsyncReadExt;
 
 use super::{StartFailure, command};
@@ -16,13 +16,13 @@ const LIMIT: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// When it cannot be started, does not answer in time, or is another version.
-pub(super) async fn check(launcher: &Launcher, plan: &Plan) -> Result<(), StartFailure> {
+pub(super) async fn check(launcher: &Launcher, plan: &Plan, reach: &Confinement) -> Result<(), StartFailure> {
     let Some(expected) = &plan.expected_version else {
         return Ok(());
     };
     let streams = Streams { stdin: Stdio::null(), stdout: Stdio::piped(), stderr: Stdio::null() };
-    let launched = launcher.start(&command::version(plan), streams).await?;
-    let said = tokio::time::timeout(LIMIT, answer(launched)).await;
+    let confined = launcher.start_confined(&command::version(plan), reach, streams).await?;
+    let said = tokio::time::timeout(LIMIT, answer(confined)).await;
     let said = said.map_err(|_| StartFailure::Launch(LaunchError::Silent))?;
     let found = first_word(&said);
     if found == expected {
@@ -32,12 +32,12 @@ pub(super) async fn check(launcher: &Launcher, plan: &Plan) -> Result<(), StartF
     }
 }
 
-async fn answer(mut launched: Launched) -> String {
+async fn answer(mut confined: Confined) -> String {
     let mut text = Vec::new();
-    if let Some(stdout) = launched.child.stdout.take() {
+    if let Some(stdout) = confined.child.stdout.take() {
         let _ = stdout.take(4096).read_to_end(&mut text).await;
     }
-    let _ = launched.child.wait().await;
+    let _ = confined.child.wait().await;
     String::from_utf8_lossy(&text).into_owned()
 }
 

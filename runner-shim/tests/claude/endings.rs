@@ -15,13 +15,11 @@ async fn a_signal_to_the_shim_ends_claude_code_and_is_told() {
     let mut shim = setting.start();
     shim.executor.turn(0).await;
     let claude = shim.claude();
-    let config = Path::new(&setting.plan.run_dir).join("mcp.json");
-    assert!(config.exists());
     shim.signal(Signal::SIGTERM);
     assert_eq!(shim.executor.failed().await.code, "run_stopped");
     shim.gone().await;
     wait_gone(&claude).await;
-    assert!(!config.exists());
+    assert_eq!(std::fs::read_dir(&setting.plan.run_dir).unwrap().count(), 0, "no secret is left behind");
 }
 
 #[tokio::test]
@@ -82,7 +80,7 @@ async fn a_shim_that_is_killed_takes_claude_code_with_it() {
 async fn a_request_that_fits_no_turn_is_refused_and_ends_the_run() {
     let proxy = Proxy::start(&[]).await;
     let mut setting = Setting::new();
-    setting.through(&proxy);
+    setting.relay().through(&proxy);
     let mut shim = setting.start();
     shim.executor.turn(0).await;
     let claude = shim.claude();

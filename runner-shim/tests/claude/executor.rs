@@ -26,6 +26,8 @@ pub struct Ledger {
     pub plan: v1::RunPlan,
     token: String,
     pub attaches: usize,
+    /// The layers that were told, attach by attach.
+    pub enforced_by: Vec<Vec<String>>,
     pub heartbeats: usize,
     pub lease_seconds: u64,
     pub end_run: bool,
@@ -40,7 +42,7 @@ pub struct Ledger {
     pub ended: Option<v1::end_run_request::Outcome>,
 }
 
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Turn {
     pub id: String,
     pub name: TurnName,
@@ -222,6 +224,7 @@ impl Runner for Executor {
         self.admit(&request)?;
         let plan = self.with(|ledger| {
             ledger.attaches += 1;
+            ledger.enforced_by.push(request.into_inner().enforced_by);
             v1::RunPlan { lease_seconds_left: ledger.lease_seconds, ..ledger.plan.clone() }
         });
         Ok(Response::new(plan))

@@ -1,4 +1,4 @@
-//! The two ports as another process of the machine meets them.
+//! The two ports as another process meets them, which is to say: one that the relay lets through.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::proxy::send;
 use crate::shim::{Setting, Shim};
 
-/// What only Claude Code is to know; the test reads it as root reads everything.
+/// What only Claude Code is to know.
 struct Ports {
     messages: u16,
     key: String,
@@ -15,29 +15,37 @@ struct Ports {
     bearer: String,
 }
 
+/// The relay lets the test reach the ports, and shows the key in the shim's order; the token it reads in Claude Code's view,
+/// where alone it still has a name.
 async fn started() -> (Shim, Ports) {
-    let setting = Setting::new();
+    let mut setting = Setting::new();
+    setting.relay();
     let shim = setting.start();
     shim.executor.turn(0).await;
-    let environ = std::fs::read_to_string(format!("/proc/{}/environ", shim.claude().pid)).unwrap();
-    let value = |name: &str| environ.split('\0').find_map(|pair| pair.strip_prefix(name)).unwrap().to_owned();
-    let config = std::fs::read(Path::new(&setting.plan.run_dir).join("mcp.json")).unwrap();
-    let config: Value = serde_json::from_slice(&config).unwrap();
-    let server = &config["mcpServers"]["gatehouse"];
-    let port = |url: &str| url.split([':', '/']).nth(4).unwrap().parse().unwrap();
+    let order = setting.relay().order();
+    let config = Path::new(&setting.plan.run_dir).join("mcp.json");
+    let config = format!("/proc/{}/root{}", shim.claude().pid, config.display());
+    let config: Value = serde_json::from_slice(&std::fs::read(config).unwrap()).unwrap();
+    let [messages, tools] = setting.relay().ports();
     let ports = Ports {
-        messages: port(&value("ANTHROPIC_BASE_URL=")),
-        key: value("ANTHROPIC_API_KEY="),
-        tools: port(server["url"].as_str().unwrap()),
-        bearer: server["headers"]["Authorization"].as_str().unwrap().to_owned(),
+        messages,
+        key: text(&order["launch"]["env"]["ANTHROPIC_API_KEY"]),
+        tools,
+        bearer: config["mcpServers"]["gatehouse"]["headers"]["Authorization"].as_str().unwrap().to_owned(),
     };
     (shim, ports)
+}
+
+/// A text of an order: there each is a list of bytes, for it need not be Unicode.
+fn text(value: &Value) -> String {
+    let bytes: Vec<u8> = serde_json::from_value(value["Unix"].clone()).unwrap();
+    String::from_utf8(bytes).unwrap()
 }
 
 async fn ask(port: u16, line: &str, headers: &[(&str, &str)], body: &str) -> String {
     let mut request = format!("{line} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
     if !headers.iter().any(|(name, _)| *name == "Host") {
-        request += &format!("Host: 127.0.0.1:{port}\r\n");
+        request += "Host: 127.0.0.1\r\n";
     }
     for (name, value) in headers {
         request += &format!("{name}: {value}\r\n");

@@ -7,7 +7,7 @@ use crate::shim::Setting;
 async fn carried(prompt: &str) -> String {
     let proxy = Proxy::start(&[]).await;
     let mut setting = Setting::new();
-    setting.through(&proxy);
+    setting.relay().through(&proxy);
     setting.prompt(prompt);
     let shim = setting.start();
     let turn = shim.executor.turn(0).await;

@@ -1,7 +1,8 @@
 //! Stands between Claude Code and the Messages port: records requests, and cuts answers where a test wants it.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,29 +22,29 @@ pub enum Cut {
 }
 
 pub struct Proxy {
-    directory: tempfile::TempDir,
     port: u16,
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    upstream: PathBuf,
-    port: u16,
+    /// The file with the shim's ports.
+    upstream: OnceLock<PathBuf>,
     cuts: Mutex<Vec<Cut>>,
-    /// Heads and bodies of the model requests, Host as the shim must see it.
+    /// Whether tools are called by their bare names.
+    bare_names: AtomicBool,
+    /// Heads and bodies of the model requests, as they are passed on.
     requests: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Proxy {
     /// The cuts of the first model requests; all later ones pass.
     pub async fn start(cuts: &[Cut]) -> Self {
-        let directory = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let shared = Arc::new(Shared {
-            upstream: directory.path().join("upstream"),
-            port,
+            upstream: OnceLock::new(),
             cuts: Mutex::new(cuts.to_vec()),
+            bare_names: AtomicBool::new(false),
             requests: Mutex::default(),
         });
         let serving = Arc::clone(&shared);
@@ -53,11 +54,17 @@ impl Proxy {
                 tokio::spawn(async move { shared.serve(client).await });
             }
         });
-        Self { directory, port, shared }
+        Self { port, shared }
     }
 
-    pub fn directory(&self) -> &Path {
-        self.directory.path()
+    /// Says where the shim's ports will stand.
+    pub fn stands_before(&self, ports: &Path) {
+        self.shared.upstream.get_or_init(|| ports.to_owned());
+    }
+
+    /// From now on answers call tools by their bare names, which are those of Claude Code's own.
+    pub fn takes_names_apart(&self) {
+        self.shared.bare_names.store(true, Ordering::Relaxed);
     }
 
     pub const fn port(&self) -> u16 {
@@ -86,8 +93,9 @@ impl Proxy {
 
 impl Shared {
     fn upstream(&self) -> u16 {
-        let url = std::fs::read_to_string(&self.upstream).unwrap();
-        url.trim().strip_prefix("http://127.0.0.1:").unwrap().parse().unwrap()
+        let ports = std::fs::read(self.upstream.get().unwrap()).unwrap();
+        let [messages, _]: [u16; 2] = serde_json::from_slice(&ports).unwrap();
+        messages
     }
 
     /// One request after the other; the answer's end is the upstream's end of the connection, as we ask for it.
@@ -101,24 +109,15 @@ impl Shared {
     }
 
     fn record(&self, request: &[u8]) -> Cut {
-        self.requests.lock().unwrap().push(self.for_upstream(request));
+        self.requests.lock().unwrap().push(for_upstream(request));
         let mut cuts = self.cuts.lock().unwrap();
         if cuts.is_empty() { Cut::Pass } else { cuts.remove(0) }
-    }
-
-    fn for_upstream(&self, request: &[u8]) -> Vec<u8> {
-        let (head, body) = request.split_at(head_length(request).unwrap());
-        let head = String::from_utf8(head.to_vec()).unwrap();
-        let head =
-            head.replace(&format!("127.0.0.1:{}", self.port), &format!("127.0.0.1:{}", self.upstream()));
-        let head = head.replace("Connection: keep-alive", "Connection: close");
-        [head.as_bytes(), body].concat()
     }
 
     /// Whether the client may go on with the connection. It may not: the answer said `close`.
     async fn pass(&self, request: &[u8], client: &mut TcpStream, cut: Cut) -> bool {
         let mut upstream = TcpStream::connect(("127.0.0.1", self.upstream())).await.unwrap();
-        upstream.write_all(&self.for_upstream(request)).await.unwrap();
+        upstream.write_all(&for_upstream(request)).await.unwrap();
         let mut passed = Vec::new();
         let mut part = vec![0; 64 * 1024];
         loop {
@@ -129,6 +128,9 @@ impl Shared {
             };
             if read == 0 || cut == Cut::BeforeAnswer {
                 return false;
+            }
+            if self.bare_names.load(Ordering::Relaxed) {
+                take_names_apart(&mut part[..read]);
             }
             if client.write_all(&part[..read]).await.is_err() {
                 return false;
@@ -146,6 +148,28 @@ impl Shared {
             }
         }
     }
+}
+
+/// `"mcp__gatehouse__X"` becomes `"X"` and as many spaces, so that no length changes. A part holds whole events: the shim
+/// writes each at once.
+fn take_names_apart(part: &mut [u8]) {
+    const BEFORE: &[u8] = b"\"name\":\"";
+    const PREFIX: &[u8] = b"mcp__gatehouse__";
+    let whole = [BEFORE, PREFIX].concat();
+    while let Some(at) = find(part, &whole) {
+        let name = at + BEFORE.len();
+        let end = name + part[name..].iter().position(|&byte| byte == b'"').unwrap() + 1;
+        part[name..end].rotate_left(PREFIX.len());
+        part[end - PREFIX.len()..end].fill(b' ');
+    }
+}
+
+/// With the end of the connection as the end of the answer.
+fn for_upstream(request: &[u8]) -> Vec<u8> {
+    let (head, body) = request.split_at(head_length(request).unwrap());
+    let head = String::from_utf8(head.to_vec()).unwrap();
+    let head = head.replace("Connection: keep-alive", "Connection: close");
+    [head.as_bytes(), body].concat()
 }
 
 fn is_model_request(request: &[u8]) -> bool {

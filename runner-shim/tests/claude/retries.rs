@@ -8,7 +8,7 @@ use crate::shim::{Setting, Shim};
 async fn started(cuts: &[Cut], change: impl FnOnce(&mut Setting)) -> (Shim, Proxy) {
     let proxy = Proxy::start(cuts).await;
     let mut setting = Setting::new();
-    setting.through(&proxy);
+    setting.relay().through(&proxy);
     change(&mut setting);
     (setting.start(), proxy)
 }
@@ -59,10 +59,13 @@ async fn a_watchdog_that_fires_while_chatgpt_thinks_opens_no_second_turn() {
     // The watchdog over events cannot be set below 300 s, the one over bytes to no less than 10 s.
     let proxy = Proxy::start(&[]).await;
     let mut setting = Setting::new();
-    setting.through_with(
-        &proxy,
-        "export CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS=10000 CLAUDE_ENABLE_BYTE_WATCHDOG=1",
-    );
+    let relay = setting.relay();
+    relay.through(&proxy);
+    for (name, value) in
+        [("CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS", "10000"), ("CLAUDE_ENABLE_BYTE_WATCHDOG", "1")]
+    {
+        relay.environment.insert(name.to_owned(), value.to_owned());
+    }
     setting.plan.ping_seconds = 60;
     let shim = setting.start();
     goes_on_after(&shim, 2).await;

@@ -1,8 +1,7 @@
 //! A shim under test: its directories, its process, and what runs below it.
 
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use gatehouse_proto::v1;
 use gatehouse_sandbox::process::{ProcessHandle, ProcessIdentity, Signal, identity_of};
 
 use crate::executor::Executor;
-use crate::proxy::Proxy;
+use crate::relay::Relay;
 
 /// The executable under test.
 pub fn claude() -> PathBuf {
@@ -24,13 +23,15 @@ pub fn claude() -> PathBuf {
 
 fn runner_shim() -> PathBuf {
     let shim = PathBuf::from(env!("CARGO_BIN_EXE_runner-shim"));
-    let launcher = shim.with_file_name("sandbox-launch");
-    assert!(
-        launcher.is_file(),
-        "build {} first: cargo build -p gatehouse-sandbox --bins",
-        launcher.display()
-    );
+    beside(&shim, "sandbox-launch");
     shim
+}
+
+/// Another program of the workspace.
+pub fn beside(shim: &Path, name: &str) -> PathBuf {
+    let program = shim.with_file_name(name);
+    assert!(program.is_file(), "build {} first: cargo build -p gatehouse-sandbox --bins", program.display());
+    program
 }
 
 fn tool(name: &str, read_only: bool) -> v1::PlannedTool {
@@ -46,6 +47,8 @@ fn tool(name: &str, read_only: bool) -> v1::PlannedTool {
 pub struct Setting {
     pub top: Arc<tempfile::TempDir>,
     pub plan: v1::RunPlan,
+    /// What stands between the shim and its launcher, if anything is to.
+    pub relay: Option<Relay>,
 }
 
 impl Setting {
@@ -74,7 +77,7 @@ impl Setting {
             stream_idle_timeout_ms: 86_400_000,
             ..v1::RunPlan::default()
         };
-        Self { top, plan }
+        Self { top, plan, relay: None }
     }
 
     /// The next run of the same session.
@@ -88,28 +91,9 @@ impl Setting {
         self.plan.stdin_text = format!("[gatehouse run {}]\n{prompt}", self.plan.run_ordinal);
     }
 
-    /// Puts a shell script in Claude Code's place.
-    pub fn script(&mut self, body: &str) {
-        let path = self.top.path().join("claude-script");
-        std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
-        self.plan.claude_binary = path.to_str().unwrap().to_owned();
-    }
-
-    /// Leads Claude Code's model requests through a proxy.
-    pub fn through(&mut self, proxy: &Proxy) {
-        self.through_with(proxy, ":");
-    }
-
-    /// The same, with one more shell command before Claude Code is started.
-    pub fn through_with(&mut self, proxy: &Proxy, command: &str) {
-        let (dir, port) = (proxy.directory().display(), proxy.port());
-        self.script(&format!(
-            "{command}\ncase \"$1\" in --version) ;; *)\n\
-             echo \"$ANTHROPIC_BASE_URL\" > {dir}/new\n/bin/mv {dir}/new {dir}/upstream\n\
-             export ANTHROPIC_BASE_URL=http://127.0.0.1:{port};;\nesac\nexec {} \"$@\"",
-            claude().display()
-        ));
+    /// Puts a relay between the shim and its launcher, to be changed before the start.
+    pub fn relay(&mut self) -> &mut Relay {
+        self.relay.get_or_insert_with(|| Relay::new(self.top.path()))
     }
 
     pub fn start(&self) -> Shim {
@@ -120,7 +104,8 @@ impl Setting {
 
     pub fn start_with(&self, executor: Executor, token: &str) -> Shim {
         let log = tempfile::NamedTempFile::new().unwrap();
-        let mut child = Command::new(runner_shim())
+        let program = self.relay.as_ref().map_or_else(runner_shim, Relay::set_up);
+        let mut child = Command::new(program)
             .arg("--runner-socket")
             .arg(Role::Runner.socket(&self.runtime_dir()))
             .args(["--run-nonce", "00112233445566778899aabbccddeeff"])
@@ -157,12 +142,26 @@ impl Shim {
         std::fs::read_to_string(self.log.path()).unwrap()
     }
 
-    /// Its one child, proven.
+    /// Claude Code, proven: it has a keeper and a first process of its namespace between itself and the shim.
     pub fn claude(&self) -> ProcessIdentity {
-        let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid())).unwrap();
-        let pids: Vec<u32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
-        assert_eq!(pids.len(), 1, "{children}");
-        identity_of(pids[0]).unwrap()
+        let [.., claude] = self.line()[..] else { panic!("{:?}", self.line()) };
+        identity_of(claude).unwrap()
+    }
+
+    /// The processes from the shim's child down to Claude Code, each the only child of the one before.
+    pub fn line(&self) -> Vec<u32> {
+        let mut line = Vec::new();
+        let mut above = self.pid();
+        loop {
+            let children = std::fs::read_to_string(format!("/proc/{above}/task/{above}/children")).unwrap();
+            let pids: Vec<u32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+            match pids[..] {
+                [] => return line,
+                [only] => above = only,
+                _ => panic!("{above} has the children {children}"),
+            }
+            line.push(above);
+        }
     }
 
     /// It is our child and not waited for, so the number is its own.

@@ -2,7 +2,7 @@
 
 use gatehouse_proto::v1;
 
-use crate::shim::{Setting, claude};
+use crate::shim::Setting;
 
 /// Runs it to its failure; nothing that leaves may hold an internal path, a pid or a port.
 async fn failure(setting: &Setting) -> v1::RunFailed {
@@ -42,14 +42,14 @@ async fn another_version_is_refused_and_both_are_named() {
 async fn the_last_words_of_one_that_ends_at_once_are_told_without_secrets_and_paths() {
     let mut setting = Setting::new();
     setting.plan.expected_version.clear();
-    setting.script(
-        "echo \"cannot read $HOME/x: $ANTHROPIC_API_KEY at $ANTHROPIC_BASE_URL, pid $$, parent $PPID\" >&2\n\
+    setting.relay().script(
+        "echo \"cannot read $HOME/x: $ANTHROPIC_API_KEY at $ANTHROPIC_BASE_URL\" >&2\n\
          echo \"config $CLAUDE_CONFIG_DIR, tmp $TMPDIR, args $*, me $0\" >&2; exit 3",
     );
     let failed = failure(&setting).await;
     assert_eq!(failed.code, "claude_exited");
     let expected = "Claude Code ended, with code 3, without a result\n\
-        cannot read <home>/x: <secret> at http://127.0.0.1:<number>, pid <number>, parent <number>\n\
+        cannot read <home>/x: <secret> at http://127.0.0.1:<number>\n\
         config <config>, tmp <tmp>, args --bare -p";
     assert!(failed.message.starts_with(expected), "{}", failed.message);
     assert!(failed.message.contains("--mcp-config <run>/mcp.json"), "{}", failed.message);
@@ -58,16 +58,16 @@ async fn the_last_words_of_one_that_ends_at_once_are_told_without_secrets_and_pa
 #[tokio::test]
 async fn a_set_up_that_is_not_as_asked_ends_the_run_before_any_turn() {
     for (change, named) in [
-        ("--model other", "model"),
-        ("--tools Read", "tools"),
-        ("--permission-mode default", "permission mode"),
+        (["--model", "other"], "model"),
+        (["--tools", "Read"], "tools"),
+        (["--permission-mode", "default"], "permission mode"),
     ] {
         let mut setting = Setting::new();
-        setting.script(&format!("exec {} \"$@\" {change}", claude().display()));
+        setting.relay().append = change.map(str::to_owned).to_vec();
         setting.plan.expected_version.clear();
         let failed = failure(&setting).await;
-        assert_eq!(failed.code, "claude_init_mismatch", "{change}: {}", failed.message);
-        assert!(failed.message.contains(named), "{change}: {}", failed.message);
+        assert_eq!(failed.code, "claude_init_mismatch", "{change:?}: {}", failed.message);
+        assert!(failed.message.contains(named), "{change:?}: {}", failed.message);
     }
 }
 

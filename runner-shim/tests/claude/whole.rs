@@ -33,7 +33,8 @@ async fn a_run_goes_from_its_prompt_over_tool_calls_to_its_answer() {
     assert_eq!((finished.is_error, finished.exit_code), (false, 0));
     assert_eq!(finished.result_text, "All is well. ä 日本 🎉");
     shim.gone().await;
-    shim.executor.with(|ledger| assert_eq!((ledger.turns.len(), ledger.attaches), (2, 1)));
+    // It attaches before the launch, and once more when it can tell what confines Claude Code.
+    shim.executor.with(|ledger| assert_eq!((ledger.turns.len(), ledger.attaches), (2, 2)));
 }
 
 #[tokio::test]
@@ -65,7 +66,7 @@ async fn claude_code_is_started_apart_and_from_nothing() {
     assert_eq!(names.into_iter().collect::<Vec<_>>().join(" "), expected);
     let cwd = std::fs::read_link(format!("/proc/{}/cwd", claude.pid)).unwrap();
     assert_eq!(cwd, std::path::Path::new(&setting.plan.cwd_dir));
-    assert_eq!(std::fs::read_dir(cwd).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(format!("/proc/{}/cwd", claude.pid)).unwrap().count(), 0);
 
     let stat = String::from_utf8(proc("stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
@@ -75,9 +76,10 @@ async fn claude_code_is_started_apart_and_from_nothing() {
     // The secrets are on no command line, and they are two.
     let key =
         environ.split('\0').find_map(|pair| pair.strip_prefix("ANTHROPIC_API_KEY=")).unwrap().to_owned();
-    let config =
-        std::fs::read_to_string(std::path::Path::new(&setting.plan.run_dir).join("mcp.json")).unwrap();
-    assert!(!config.contains(&key));
+    let config = std::path::Path::new(&setting.plan.run_dir).join("mcp.json");
+    assert!(!config.exists(), "it has a name in Claude Code's view alone");
+    let config = std::fs::read_to_string(format!("/proc/{}/root{}", claude.pid, config.display())).unwrap();
+    assert!(config.contains("Bearer") && !config.contains(&key));
     for pid in [claude.pid, shim.pid()] {
         let line = String::from_utf8(std::fs::read(format!("/proc/{pid}/cmdline")).unwrap()).unwrap();
         assert!(!line.contains(&key));
@@ -107,7 +109,7 @@ async fn the_shim_leads_a_session_of_its_own_and_is_not_dumpable() {
 async fn the_next_run_goes_on_with_the_session_after_one_that_was_cut_off_in_its_calls() {
     let mut setting = Setting::new();
     let proxy = Proxy::start(&[]).await;
-    setting.through(&proxy);
+    setting.relay().through(&proxy);
     setting.prompt("remember the number 41");
     let ids = cut_off_in_a_call(&setting, Signal::SIGTERM).await;
 

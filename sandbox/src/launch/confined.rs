@@ -146,18 +146,48 @@ impl Launcher {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(target_os = "macos")]
 impl Launcher {
     /// Starts a confined program, and returns once it runs.
     ///
+    /// The program dies when the [`Hold`] is dropped, when this process ends, and when its keeper is killed. The
+    /// listeners that are asked for are made here, on 127.0.0.1: every process of the machine can reach them, and no two
+    /// programs can have the same.
+    ///
     /// # Errors
-    /// Always, on this system.
+    /// When any step or layer fails; nothing runs then.
     pub async fn start_confined(
         &self,
-        _: &LaunchRequest,
-        _: &Confinement,
-        _: Streams,
+        request: &LaunchRequest,
+        confinement: &Confinement,
+        streams: Streams,
     ) -> Result<Confined, LaunchError> {
-        Err(LaunchError::Unsupported)
+        let listeners = listeners(request, confinement)?;
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(LaunchError::Pipe)?;
+        ours.set_nonblocking(true).map_err(LaunchError::Pipe)?;
+        let control = UnixStream::from_std(ours).map_err(LaunchError::Pipe)?;
+        let (child, enforced_by) =
+            self.carry_out(request, Some(confinement), streams, Some(theirs.into())).await?;
+        Ok(Confined { child, enforced_by, listeners, hold: Hold { control, said: Vec::new() } })
     }
+}
+
+/// For Claude Code. A process that confines itself makes its own.
+#[cfg(target_os = "macos")]
+fn listeners(request: &LaunchRequest, confinement: &Confinement) -> Result<Vec<TcpListener>, LaunchError> {
+    use super::{Layer, LayerFailure, Network, Policy};
+    let Network::Listeners { ports } = &confinement.network else { return Ok(Vec::new()) };
+    if request.policy != Policy::Claude {
+        return Ok(Vec::new());
+    }
+    let failed = |call: String, errno| LaunchError::Layer(LayerFailure::new(Layer::Loopback, call, errno));
+    let listen = |port: &u16| {
+        let call = format!("bind 127.0.0.1:{port}");
+        if *port < 1024 {
+            return Err(failed(call, nix::errno::Errno::EINVAL as i32));
+        }
+        TcpListener::bind(("127.0.0.1", *port))
+            .map_err(|error| failed(call, error.raw_os_error().unwrap_or(0)))
+    };
+    ports.iter().map(listen).collect()
 }

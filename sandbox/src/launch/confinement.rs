@@ -34,7 +34,8 @@ pub struct Confinement {
     pub time: Option<TimeLimit>,
 }
 
-/// Where the scratch is inside, whatever it is outside.
+/// Where the scratch is inside, whatever it is outside. Where nothing can be mounted (macOS) the scratch stays where it is,
+/// and this path means it in [`super::LaunchRequest::cwd`] and in the environment: whoever launches names this one.
 pub const SCRATCH: &str = "/tmp";
 /// The home directory inside: made in the scratch at each launch. The environment has to name it.
 pub const SCRATCH_HOME: &str = "/tmp/home";
@@ -71,7 +72,8 @@ pub enum Network {
     None,
     /// `Command` only: Internet sockets in a network of its own in which there is only loopback.
     PrivateLoopback,
-    /// `Claude` only: a network of its own in which these ports of 127.0.0.1 can be connected to. The listeners are
+    /// `Claude`, and on macOS a process that confines itself (there: the ports of this machine on which it may listen).
+    /// For `Claude` a network of its own in which these ports of 127.0.0.1 can be connected to. The listeners are
     /// made inside it and handed to whoever launches ([`super::Confined::listeners`], in this order).
     Listeners {
         /// The ports, each at least 1024 (a session cannot clash with another: each has a network of its own).

@@ -53,6 +53,10 @@ pub enum Layer {
     Seccomp,
     /// Limits of resources.
     Rlimits,
+    /// macOS: a profile of the system's sandbox, in force for the program and all that it starts.
+    Seatbelt,
+    /// macOS: every process that the program starts is followed, and ended with it.
+    ProcessTracker,
 }
 
 impl Layer {
@@ -81,6 +85,8 @@ impl Layer {
             Self::LandlockScopes => "landlock_scopes",
             Self::Seccomp => "seccomp",
             Self::Rlimits => "rlimits",
+            Self::Seatbelt => "seatbelt",
+            Self::ProcessTracker => "process_tracker",
         }
     }
 }
@@ -108,7 +114,6 @@ pub struct LayerFailure {
 
 impl LayerFailure {
     /// A failure whose remedy is not known.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no layer to fail"))]
     pub(crate) fn new(layer: Layer, call: impl Into<String>, errno: impl Into<i32>) -> Self {
         Self { layer, call: call.into(), errno: errno.into(), remedy: None }
     }

@@ -27,7 +27,7 @@ fn set_close_on_exec(fd: BorrowedFd<'_>, flag: FdFlag) -> nix::Result<()> {
 }
 
 /// Takes over a descriptor that the parent left open for us, and closes it on exec.
-pub(super) fn take_inherited(number: RawFd) -> nix::Result<File> {
+pub(crate) fn take_inherited(number: RawFd) -> nix::Result<File> {
     if number < 3 {
         return Err(Errno::EBADF);
     }

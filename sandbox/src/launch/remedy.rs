@@ -28,6 +28,14 @@ pub enum Remedy {
     SingleThread,
     /// What is to be hidden holds what the program needs.
     HidesWhatIsNeeded,
+    /// macOS: we are inside a sandbox of some kind already, and the system lets nobody put on another.
+    NestedSeatbelt,
+    /// macOS: there is more to hide than a profile can hold.
+    TooMuchToHide,
+    /// macOS: a program cannot have a network of its own.
+    NoNetworkOfItsOwn,
+    /// macOS: the process has to be started confined.
+    StartConfined,
 }
 
 impl fmt::Display for Remedy {
@@ -65,6 +73,20 @@ impl fmt::Display for Remedy {
             Self::SingleThread => "it must be called before a second thread is started",
             Self::HidesWhatIsNeeded => {
                 "a path to be hidden holds something that the program needs; take that out of it"
+            }
+            Self::NestedSeatbelt => {
+                "this runs inside a sandbox already (of another program that started Gatehouse), and they do not \
+                 nest; start Gatehouse from launchd or from a terminal outside of it"
+            }
+            Self::TooMuchToHide => {
+                "there are more protected files here than a profile can hold; choose a smaller directory as the \
+                 session's root, or move them into one directory"
+            }
+            Self::NoNetworkOfItsOwn => {
+                "macOS gives a program no network of its own; set commands.private_loopback = false"
+            }
+            Self::StartConfined => {
+                "on macOS a process cannot confine itself once it runs; have Gatehouse's launcher start it"
             }
         })
     }

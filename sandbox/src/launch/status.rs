@@ -103,7 +103,7 @@ impl Line {
 }
 
 /// What the whole text of the pipe says: the layers in force, or what failed (`None`: it died without a word).
-pub(super) fn outcome(text: &[u8]) -> Result<Vec<String>, Option<Failed>> {
+pub(crate) fn outcome(text: &[u8]) -> Result<Vec<String>, Option<Failed>> {
     let mut layers = None;
     for line in text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
         match serde_json::from_slice(line) {

@@ -16,13 +16,19 @@ use super::status::{Failed, Failure, Line, Stage};
 use super::{Confinement, LaunchRequest, Layer, Limits, Order, Policy, ProcessGroup, raw};
 
 /// The largest request, in bytes: arguments and environment together stay below what the kernel takes anyway.
-const MAX_REQUEST: u64 = 8 * 1024 * 1024;
+pub(crate) const MAX_REQUEST: u64 = 8 * 1024 * 1024;
 
 /// Runs the whole launch; comes back when it failed, or when a confined program has ended, with the process's exit code.
 /// `arguments` are the numbers of the order's and the status pipe's descriptors and, for a confined program, the control
 /// socket's.
 #[must_use]
 pub fn run(arguments: &[OsString]) -> u8 {
+    #[cfg(target_os = "macos")]
+    if let Some((first, rest)) = arguments.split_first()
+        && crate::macos::is_inside(first)
+    {
+        return crate::macos::run_inside(rest);
+    }
     let numbers: Option<Vec<i32>> = arguments.iter().map(|text| text.to_str()?.parse().ok()).collect();
     let Some([order, status, control @ ..]) = numbers.as_deref() else {
         return SETUP_FAILED;
@@ -68,13 +74,14 @@ fn launch(order: Order, program: Program, status: File, control: Option<i32>) ->
 }
 
 /// Everything about a confined launch.
-#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no sandbox to use it"))]
 pub(crate) struct Job {
     pub request: LaunchRequest,
     pub confinement: Confinement,
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "prepared once more, inside"))]
     pub program: Program,
     pub control: File,
     pub status: File,
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no signal for its death"))]
     pub parent: u32,
 }
 
@@ -83,9 +90,9 @@ fn confine(job: Job) -> u8 {
     crate::linux::run(job)
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(target_os = "macos")]
 fn confine(job: Job) -> u8 {
-    tell(job.status, Failure::new(Stage::Confinement, Errno::ENOTSUP as i32))
+    crate::macos::run(job)
 }
 
 /// What every program gets, confined or not: limits, umask, directory, signals.
@@ -97,7 +104,7 @@ pub(crate) fn settle(request: &LaunchRequest) -> Result<(), Failure> {
 }
 
 /// Arranges to be killed when the parent dies, however it dies. The parent may have died just before: then we have
-/// another one by now. macOS has no such arrangement; there the parent ends what it started, unless it is itself killed.
+/// another one by now. macOS has no such arrangement; there the keeper of a confined program notices.
 pub(crate) fn die_with_parent(parent: u32) -> Result<(), Failure> {
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)
@@ -117,13 +124,17 @@ fn read_order(order: File) -> Result<Order, Failure> {
     let request = &order.launch;
     let absolute = |path: &OsStr| Path::new(path).is_absolute();
     let sound = request.argv.first().is_some_and(|program| absolute(program)) && absolute(&request.cwd);
-    // A process confines itself by a call of its own; as a launch it would be a launch without a policy.
-    if sound && request.policy != Policy::SelfConfinement { Ok(order) } else { Err(malformed()) }
+    // A process confines itself by a call of its own; as a launch it would be a launch without a policy. Where there is no
+    // such call it is started confined.
+    let of_itself = request.policy == Policy::SelfConfinement;
+    let started_confined = cfg!(target_os = "macos") && order.confinement.is_some();
+    if sound && (!of_itself || started_confined) { Ok(order) } else { Err(malformed()) }
 }
 
 fn limit(limits: &Limits) -> Result<(), Failure> {
-    if cfg!(not(target_os = "linux")) && limits.processes.is_some() {
-        return Err(Failure::new(Stage::Limits, Errno::ENOTSUP as i32));
+    #[cfg(target_os = "macos")]
+    if let Some(processes) = limits.processes {
+        crate::macos::limit_processes(processes).map_err(Failure::at(Stage::Limits))?;
     }
     let wanted = [
         (Resource::RLIMIT_CORE, Some(0)),
@@ -154,7 +165,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    fn prepare(request: &LaunchRequest) -> Result<Self, Failure> {
+    pub(crate) fn prepare(request: &LaunchRequest) -> Result<Self, Failure> {
         let argv = request.argv.iter().map(|text| CString::new(text.as_bytes())).collect::<Result<_, _>>();
         let env = request
             .env

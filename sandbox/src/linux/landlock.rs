@@ -142,22 +142,50 @@ pub(super) fn version() -> Step<ABI> {
 /// When the kernel's Landlock is missing, too old, or does not enforce every rule.
 pub(super) fn restrict(grants: &Grants, layers: &mut Vec<Layer>) -> Step {
     let abi = version()?;
+    restrict_in(grants, &Handled::all(abi, grants), abi)?;
+    layers.push(Layer::Landlock);
+    layers.extend((abi >= ABI::V4 && !grants.private_loopback).then_some(Layer::LandlockTcp));
+    layers.extend((abi >= ABI::V6).then_some(Layer::LandlockScopes));
+    Ok(())
+}
+
+/// In what a process is restricted at all: what is not handled is allowed.
+#[derive(Debug, Clone, Copy)]
+struct Handled {
+    files: BitFlags<AccessFs>,
+    network: BitFlags<AccessNet>,
+    scopes: BitFlags<Scope>,
+}
+
+impl Handled {
+    /// Everything that the kernel can tell apart, but the TCP of a command that has a network of its own.
+    fn all(abi: ABI, grants: &Grants) -> Self {
+        let network = if abi >= ABI::V4 && !grants.private_loopback {
+            AccessNet::BindTcp | AccessNet::ConnectTcp
+        } else {
+            BitFlags::empty()
+        };
+        Self { files: AccessFs::from_all(abi), network, scopes: Scope::from_all(abi) }
+    }
+}
+
+fn restrict_in(grants: &Grants, handled: &Handled, abi: ABI) -> Step {
     let files = grants.files.iter().map(|(path, right)| open(path, *right, abi)).collect::<Step<Vec<_>>>()?;
     let enforced = || -> Result<RulesetStatus, RulesetError> {
         let mut ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
-            .handle_access(AccessFs::from_all(abi))?;
-        if abi >= ABI::V4 && !grants.private_loopback {
-            ruleset = ruleset.handle_access(AccessNet::BindTcp | AccessNet::ConnectTcp)?;
+            .handle_access(handled.files)?;
+        if !handled.network.is_empty() {
+            ruleset = ruleset.handle_access(handled.network)?;
         }
-        if abi >= ABI::V6 {
-            ruleset = ruleset.scope(Scope::from_all(abi))?;
+        if !handled.scopes.is_empty() {
+            ruleset = ruleset.scope(handled.scopes)?;
         }
         let mut created = ruleset.create()?.set_compatibility(CompatLevel::HardRequirement);
         for (file, access) in files {
-            created = created.add_rule(PathBeneath::new(file, access))?;
+            created = created.add_rule(PathBeneath::new(file, access & handled.files))?;
         }
-        if abi >= ABI::V4 {
+        if handled.network.contains(AccessNet::ConnectTcp) {
             for port in &grants.ports {
                 created = created.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
             }
@@ -170,9 +198,6 @@ pub(super) fn restrict(grants: &Grants, layers: &mut Vec<Layer>) -> Step {
             return Err(LayerFailure::new(Layer::Landlock, "landlock_restrict_self: rules are left out", 0));
         }
     }
-    layers.push(Layer::Landlock);
-    layers.extend((abi >= ABI::V4 && !grants.private_loopback).then_some(Layer::LandlockTcp));
-    layers.extend((abi >= ABI::V6).then_some(Layer::LandlockScopes));
     Ok(())
 }
 

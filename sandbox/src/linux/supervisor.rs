@@ -17,10 +17,10 @@ use nix::unistd::Pid;
 use rustix::process::{PidfdFlags, WaitOptions, pidfd_open, pidfd_send_signal};
 
 use super::init::{Outer, stand_aside};
-use super::scratch_watch::Watch;
 use super::{capabilities, handover, raw};
+use crate::keeper::{Clock, Due, Watch, torn_down};
 use crate::launch::steps::{Job, SETUP_FAILED, tell};
-use crate::launch::{Ended, Exit, TimeLimit, Usage};
+use crate::launch::{Ended, Exit, TimeLimit};
 
 /// What is passed on when somebody sends it to the keeper.
 const PASSED_ON: [Signal; 8] = [
@@ -54,10 +54,6 @@ pub(super) fn run(job: Job, init: Pid, listeners: &[TcpListener], kept: Kept, nu
     // Only the program's side may hold the status pipe from now on: its end means that the program runs.
     drop(status);
     keeper.keep(confinement.time)
-}
-
-fn torn_down() -> Ended {
-    Ended { how: Exit::TornDown, timed_out: false, scratch_full: false, usage: Usage::default() }
 }
 
 /// What the keeper keeps besides the first process.
@@ -97,15 +93,15 @@ impl Keeper {
         Ok(Self { pid, init, control, links, signals, watch, scratch_full: false })
     }
 
-    fn keep(mut self, limit: Option<TimeLimit>) -> u8 {
+    fn keep(mut self, limit: Option<TimeLimit>) -> ! {
         let ended = self.watch(Clock::start(limit)).unwrap_or_else(|_| torn_down());
         // Whatever is still inside is gone when this returns.
         self.kill();
         let number = rustix::process::Pid::from_raw(self.pid.as_raw());
         while let Err(rustix::io::Errno::INTR) = rustix::process::waitpid(number, WaitOptions::empty()) {}
         let _ = self.control.write_all(&serde_json::to_vec(&ended).unwrap_or_default());
-        drop(self);
-        end_as(ended.how)
+        // Whoever launched waits for this process: nothing is tidied up that its end tidies up.
+        raw::leave(end_as(ended.how))
     }
 
     fn kill(&self) {
@@ -180,54 +176,6 @@ impl Keeper {
     fn pass_on(&mut self, numbers: &[u8]) {
         // A first process that has just ended needs no order; the result says so next.
         let _ = self.links.orders.write_all(numbers);
-    }
-}
-
-/// What the time demands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Due {
-    Nothing,
-    Request,
-    Kill,
-}
-
-/// The time limit: first a request to end, then the end.
-#[derive(Debug)]
-struct Clock {
-    request: Option<Instant>,
-    kill: Option<Instant>,
-    asked: bool,
-}
-
-impl Clock {
-    fn start(limit: Option<TimeLimit>) -> Self {
-        let now = Instant::now();
-        let request = limit.and_then(|limit| now.checked_add(Duration::from_millis(limit.run_ms)));
-        let kill =
-            limit.zip(request).and_then(|(limit, at)| at.checked_add(Duration::from_millis(limit.grace_ms)));
-        Self { request, kill, asked: false }
-    }
-
-    fn next(&self) -> Option<Instant> {
-        if self.asked { self.kill } else { self.request }
-    }
-
-    fn tick(&mut self) -> Due {
-        match self.next() {
-            Some(at) if Instant::now() >= at => {
-                if std::mem::replace(&mut self.asked, true) {
-                    self.kill = None;
-                    Due::Kill
-                } else {
-                    Due::Request
-                }
-            }
-            _ => Due::Nothing,
-        }
-    }
-
-    const fn timed_out(&self) -> bool {
-        self.asked
     }
 }
 

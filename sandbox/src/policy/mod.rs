@@ -15,6 +15,8 @@ mod fold;
 mod list;
 mod matcher;
 mod pattern;
+#[cfg(any(target_os = "macos", test))]
+mod regular;
 mod survey;
 #[cfg(test)]
 mod tests;

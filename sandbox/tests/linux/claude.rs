@@ -7,29 +7,19 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use gatehouse_sandbox::launch::{
-    Confinement, Exit, LaunchRequest, Limits, Network, Policy, ProcessGroup, Streams, program_files,
+    Confinement, Exit, LaunchRequest, Limits, Network, Policy, ProcessGroup, Streams,
 };
 use tokio::io::AsyncWriteExt;
 
 use crate::host::Host;
-use crate::probe::{Cause, PROBE, can_run, finish, inside_of, launcher, outside, request, start, words};
+use crate::probe::{
+    Cause, PORTS, PROBE, can_run, finish, inside_of, launcher, outside, request, start, words,
+};
 
 mod fake;
 
-const PORTS: [u16; 2] = [4001, 4002];
-
-fn confinement(program: &Path, host: &Host) -> Confinement {
-    Confinement {
-        programs: program_files(program).unwrap(),
-        readable: vec![host.path("ws")],
-        writable: vec![host.path("state")],
-        network: Network::Listeners { ports: PORTS.to_vec() },
-        ..Confinement::default()
-    }
-}
-
 async fn inside(host: &Host, attempt: &[&str]) -> Cause {
-    inside_of(Policy::Claude, &confinement(Path::new(PROBE), host), attempt).await
+    inside_of(Policy::Claude, &crate::probe::claude(Path::new(PROBE), host), attempt).await
 }
 
 #[tokio::test]
@@ -38,7 +28,9 @@ async fn two_ports_are_reached_through_listeners_that_were_handed_out() {
     for (port, at) in PORTS.into_iter().zip(0..) {
         let argv = [PROBE, "connect-tcp", &format!("127.0.0.1:{port}")];
         let mut confined =
-            start(&request(Policy::Claude, &argv), &confinement(Path::new(PROBE), &host)).await.unwrap();
+            start(&request(Policy::Claude, &argv), &crate::probe::claude(Path::new(PROBE), &host))
+                .await
+                .unwrap();
         let listener = confined.listeners.swap_remove(at);
         assert_eq!(listener.local_addr().unwrap().port(), port);
         let served = tokio::task::spawn_blocking(move || {
@@ -118,7 +110,7 @@ async fn no_other_program_is_started() {
     let host = Host::new();
     std::fs::copy(PROBE, host.path("state/copy")).unwrap();
     std::fs::copy(PROBE, host.path("ws/copy")).unwrap();
-    let confined = confinement(Path::new(PROBE), &host);
+    let confined = crate::probe::claude(Path::new(PROBE), &host);
     for file in ["state/copy", "ws/copy"] {
         let failed = start(&request(Policy::Claude, &[host.text(file)]), &confined).await;
         let error = failed.unwrap_err().to_string();
@@ -173,7 +165,7 @@ fn session(arguments: &[&str]) -> Session {
         limits: Limits::default(),
         policy: Policy::Claude,
     };
-    let mut confinement = confinement(&binary, &host);
+    let mut confinement = crate::probe::claude(&binary, &host);
     confinement.readable = vec![mcp];
     confinement.writable = dirs.to_vec();
     Session { host, request, confinement }

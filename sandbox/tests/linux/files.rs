@@ -75,7 +75,7 @@ async fn nothing_starts_in_a_hidden_directory() {
     confined.hidden = vec![host.path("home/dot")];
     assert!(start(&request, &confined).await.is_err());
     confined.hidden.clear();
-    request.cwd = "/nowhere".into();
+    request.cwd = "/nonexistent/gatehouse".into();
     match start(&request, &confined).await {
         Err(LaunchError::Step { stage, errno }) => assert_eq!((stage, errno), (Stage::Directory, 2)),
         other => panic!("{other:?}"),
@@ -91,7 +91,7 @@ async fn a_forgotten_descriptor_of_a_directory_is_not_there_inside() {
     fcntl(&directory, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
     let attempt =
         ["read-below-descriptor".to_owned(), directory.as_raw_fd().to_string(), "id_rsa".to_owned()];
-    refused(&command(&host), &attempt, &["ENOENT"], Anybody).await;
+    refused(&command(&host), &attempt, &["EBADF"], Anybody).await;
     assert_eq!(inside(&command(&host), &["descriptors"]).await, Cause::Ok("0 1 2 3".into()));
 }
 
@@ -269,27 +269,4 @@ async fn what_is_written_is_bounded() {
     );
     std::fs::set_permissions(host.path("scratch/d"), std::os::unix::fs::PermissionsExt::from_mode(0o700))
         .unwrap();
-}
-
-#[tokio::test]
-async fn what_is_always_covered_is_covered_where_it_exists() {
-    #[derive(serde::Deserialize)]
-    struct Line {
-        path: String,
-    }
-    let file: std::collections::BTreeMap<String, Vec<Line>> =
-        toml::from_str(include_str!("../../policy/covered-linux.toml")).unwrap();
-    let host = Host::new();
-    let confined = command(&host);
-    let mut seen = 0;
-    for Line { path } in &file["covered"] {
-        let attempt = if std::path::Path::new(path).is_dir() { "list" } else { "read" };
-        let expected = match outside(&["stat", path]) {
-            Cause::Ok(_) => "EACCES",
-            _ => "ENOENT",
-        };
-        assert_eq!(inside(&confined, &[attempt, path]).await, Cause::Errno(expected.into()), "{path}");
-        seen += usize::from(expected == "EACCES");
-    }
-    assert!(seen > 0, "nothing of the list exists here, which proves nothing");
 }

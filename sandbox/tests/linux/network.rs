@@ -1,10 +1,10 @@
-//! Sockets of every kind.
+//! Sockets of the families and kinds that only Linux has, and a network of a program's own.
 
 use gatehouse_sandbox::launch::Network;
 
 use crate::host::Host;
 use crate::probe::Control::{Anybody, Nobody, Root};
-use crate::probe::{Cause, command, inside, outside, refused};
+use crate::probe::{Cause, command, inside, refused};
 
 #[tokio::test]
 async fn a_command_makes_no_socket_of_any_family() {
@@ -32,55 +32,15 @@ async fn a_command_makes_no_socket_of_any_family() {
 }
 
 #[tokio::test]
-async fn nothing_outside_hears_of_a_command() {
+async fn a_pair_of_packet_sockets_leads_nowhere() {
     let host = Host::new();
-    let confined = command(&host);
-    let (stream, datagram) = (host.text("sockets/stream"), host.text("sockets/datagram"));
-    let tcp = format!("127.0.0.1:{}", host.tcp);
-    let attempts = [
-        vec!["connect-tcp", &*tcp],
-        vec!["connect-unix", &stream],
-        vec!["send-datagram", &datagram],
-        vec!["connect-abstract", &host.abstract_name],
-        vec!["connect-abstract-from-a-thread", &host.abstract_name],
-        vec!["pair-send-to", "2", &datagram],
-        vec!["pair-send-message", "2", &datagram],
-        vec!["pair-connect", "2", &datagram],
-        vec!["pair-send-to", "3", &datagram],
-        vec!["pair-send-message", "3", &datagram],
-        vec!["send-udp", &tcp],
-    ];
-    for attempt in &attempts {
-        refused(&confined, attempt, &["EPERM"], Nobody).await;
-    }
+    let (confined, stream) = (command(&host), host.text("sockets/stream"));
     // A pair of packet sockets can be had; the kernel sends to the other end whatever address is named.
     for attempt in ["pair-send-to", "pair-send-message"] {
         assert!(inside(&confined, &[attempt, "5", &stream]).await.is_ok());
     }
     refused(&confined, &["pair-connect", "5", &stream], &["EPERM"], Nobody).await;
     assert_eq!(host.reached(), 0);
-    for attempt in &attempts {
-        assert!(outside(attempt).is_ok(), "{attempt:?}");
-    }
-    // All but the UDP one, which goes to no server, arrive.
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
-    while host.reached() < attempts.len() - 1 && std::time::Instant::now() < deadline {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(host.reached(), attempts.len() - 1);
-}
-
-#[tokio::test]
-async fn no_name_is_looked_up() {
-    let host = Host::new();
-    let cause = inside(&command(&host), &["resolve", "name.example"]).await;
-    assert!(!cause.is_ok(), "{cause:?}");
-}
-
-#[tokio::test]
-async fn pairs_of_streams_and_pipes_work() {
-    let host = Host::new();
-    assert_eq!(inside(&command(&host), &["pair-ping"]).await, Cause::Ok("ping".into()));
 }
 
 #[tokio::test]

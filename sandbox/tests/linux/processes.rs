@@ -12,7 +12,7 @@ async fn no_process_outside_is_there() {
     let host = Host::new();
     let confined = command(&host);
     let (victim, own) = (host.victim(), std::process::id().to_string());
-    for attempt in [["kill", &*victim, "0"], ["kill", &own, "19"], ["pidfd", &victim, "0"]] {
+    for attempt in [["kill", &*victim, "0"], ["kill", &own, "19"], ["pidfd", &victim, ""]] {
         // Stopping ourselves is no control to run.
         let control = if attempt[2] == "19" { Nobody } else { Anybody };
         refused(&confined, &attempt, &["ESRCH"], control).await;

@@ -32,7 +32,7 @@ async fn failure(policy: Policy, confinement: &Confinement, host: &Host) -> (Lay
 async fn the_layers_in_force_are_told_in_the_order_in_which_they_were_put_up() {
     let host = Host::new();
     let run = run(&request(Policy::Command, &["/bin/true"]), &command(&host)).await;
-    let expected = "userns mountns pidns netns ipcns utsns cgroupns read_only_view scratch dev proc masks capabilities \
+    let expected = "userns mountns pidns ipcns utsns cgroupns read_only_view scratch dev proc masks netns capabilities \
         no_new_privs rlimits landlock landlock_tcp landlock_scopes seccomp";
     // What Landlock has beyond its file rules depends on the kernel.
     let optional = |name: &&str| !["landlock_tcp", "landlock_scopes"].contains(name);
@@ -78,7 +78,7 @@ async fn a_place_that_is_not_there_fails_the_launch() {
 #[tokio::test]
 async fn a_program_that_cannot_be_started_is_a_failed_exec_and_not_its_own_end() {
     let host = Host::new();
-    for (program, errno) in [("/nowhere/at/all", 2), ("/etc/passwd", 13), ("/etc", 13)] {
+    for (program, errno) in [("/nonexistent/gatehouse/program", 2), ("/etc/passwd", 13), ("/etc", 13)] {
         match start(&request(Policy::Command, &[program]), &command(&host)).await {
             Err(LaunchError::Step { stage, errno: found }) => {
                 assert_eq!((stage, found), (Stage::Exec, errno));

@@ -65,7 +65,7 @@ pub(super) fn reconcile(replacer: &Replacer, files: &SessionFiles, intent: &Inte
 fn settle(replacer: &Replacer, files: &SessionFiles, intent: &Intent) -> Result<Verdict, ReplaceFault> {
     let (place, temporary, _guard) = hold(replacer, files, intent)?;
     if place.missing.is_empty() {
-        Remains { place: &place, intent, temporary }.clear()?;
+        Remains { replacer, place: &place, intent, temporary }.clear()?;
     }
     Ok(verdict(&Seen::look(&place, &place.name)?, intent))
 }
@@ -80,7 +80,7 @@ pub(super) fn clear_left(
     if !place.missing.is_empty() {
         return Ok(Left::Nothing);
     }
-    Remains { place: &place, intent, temporary }.clear_ours()
+    Remains { replacer, place: &place, intent, temporary }.clear_ours()
 }
 
 /// The write's place, held against other actions, and the name of its temporary file.
@@ -164,6 +164,7 @@ impl Seen {
 
 /// The temporary file of a write that did not end.
 struct Remains<'a> {
+    replacer: &'a Replacer,
     place: &'a Place,
     intent: &'a Intent,
     temporary: CString,
@@ -181,7 +182,9 @@ impl Remains<'_> {
         match self.origin(&left, &there) {
             Origin::Ours | Origin::OldAsExpected => self.remove(),
             Origin::OldAndChanged => match there.identity() {
-                Some(ours) => swap::put_back(self.place, &self.temporary, ours),
+                Some(ours) => {
+                    swap::put_back(self.place, &self.temporary, ours, || is_untouched(self.replacer, &there))
+                }
                 None => swap::put_back_removed(self.place, &self.temporary),
             },
             Origin::Foreign => Err(ReplaceFault::Uncertain {
@@ -225,12 +228,22 @@ impl Remains<'_> {
             }
         };
         match (is_old, is_known, is_done) {
-            (true, true, _) if !writers(file).disturbed() => Origin::OldAsExpected,
+            (true, true, _) if !writers(self.replacer, file).disturbed() => Origin::OldAsExpected,
             (true, _, true) => Origin::OldAndChanged,
             (true, _, false) => Origin::Foreign,
             (false, true, _) | (false, false, false) => Origin::Ours,
             (false, false, true) => Origin::Foreign,
         }
+    }
+}
+
+/// Whether nobody writes, or has written since, to a file that was looked at.
+fn is_untouched(replacer: &Replacer, seen: &Seen) -> bool {
+    match seen {
+        Seen::File { file, sha256, .. } => {
+            !writers(replacer, file).disturbed() && hash(file).is_ok_and(|now| now == *sha256)
+        }
+        Seen::Nothing | Seen::Other(_) => false,
     }
 }
 

@@ -25,6 +25,7 @@ fn key(text: &str) -> RequestKey {
 
 fn fresh() -> Session {
     let new = NewSession {
+        isolation: None,
         id: SessionId::mint(),
         label: None,
         profile: Profile::ReadOnly,

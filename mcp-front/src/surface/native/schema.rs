@@ -123,7 +123,8 @@ fn place() -> Map<String, Value> {
                 "claude": text("What Claude Code reaches."),
                 "commands": text("What commands reach."),
                 "enforced_by": {"type": "array", "items": {"type": "string"},
-                                "description": "The layers of the operating system in force; empty means none."},
+                                "description": "The layers of the operating system's sandbox that Claude Code is in, in the order in which they were \
+                                    put up; empty before it was started."},
             },
             "required": ["claude", "commands", "enforced_by"],
         },

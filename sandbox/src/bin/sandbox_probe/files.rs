@@ -10,6 +10,7 @@ use nix::sys::stat::{Mode, SFlag, UtimensatFlags, mknod, utimensat};
 use nix::sys::time::TimeSpec;
 
 use super::outcome::{Arguments, Outcome};
+use super::raw;
 
 pub fn attempt(arguments: &Arguments<'_>) -> Option<Outcome> {
     let (path, other) = (arguments.path(0), arguments.path(1));
@@ -34,7 +35,9 @@ pub fn attempt(arguments: &Arguments<'_>) -> Option<Outcome> {
         "read-below-descriptor" => read_below(arguments.small(0), other),
         "read-below-cwd" => read(path),
         "fill" => fill(path, arguments.number(1)),
-        "descriptors" => list(Path::new("/proc/self/fd")),
+        "descriptors" => list(Path::new("/dev/fd")),
+        "make-set-user-id" => done(fs::set_permissions(path, fs::Permissions::from_mode(0o4755))),
+        "rename-within" => rename_within(path),
         "kind" => kind(path),
         _ => return None,
     })
@@ -71,22 +74,39 @@ fn touch(path: &Path) -> io::Result<()> {
     Ok(utimensat(AT_FDCWD, path, &then, &then, UtimensatFlags::FollowSymlink)?)
 }
 
+/// In a directory of one's own: makes a tree, moves it, removes it.
+fn rename_within(path: &Path) -> Outcome {
+    let (one, other) = (path.join("one"), path.join("other"));
+    fs::create_dir_all(one.join("below"))?;
+    fs::write(one.join("below/file"), "moved")?;
+    fs::rename(&one, &other)?;
+    let text = fs::read_to_string(other.join("below/file"))?;
+    fs::remove_dir_all(&other)?;
+    Ok(text)
+}
+
 fn set_attribute(path: &Path) -> io::Result<()> {
     rustix::fs::setxattr(path, "user.probe", b"x", rustix::fs::XattrFlags::empty()).map_err(io::Error::from)
 }
 
 /// A block device that no driver has: opening it where devices count says ENXIO, and EACCES where they do not.
 fn make_and_open_device(path: &Path) -> io::Result<()> {
-    mknod(path, SFlag::S_IFBLK, Mode::S_IRUSR, nix::sys::stat::makedev(254, 0))?;
+    #[cfg(target_os = "linux")]
+    let number = nix::sys::stat::makedev(254, 0);
+    #[cfg(not(target_os = "linux"))]
+    let number = nix::libc::makedev(254, 0);
+    mknod(path, SFlag::S_IFBLK, Mode::S_IRUSR, number)?;
     fs::File::open(path).map(drop)
 }
 
 /// Through a directory's descriptor that somebody forgot to close.
 fn read_below(directory: i32, name: &Path) -> Outcome {
-    let link = format!("/proc/self/fd/{directory}");
-    // Looks the descriptor itself up: the link fails when it is not open.
-    fs::symlink_metadata(&link)?;
-    read(&Path::new(&link).join(name))
+    let directory = raw::inherited(directory)?;
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+    let mut text = String::new();
+    let file = rustix::fs::openat(directory, name, flags, rustix::fs::Mode::empty())?;
+    fs::File::from(file).take(64 * 1024).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 fn fill(path: &Path, most: i64) -> Outcome {

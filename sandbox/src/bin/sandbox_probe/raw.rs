@@ -1,56 +1,65 @@
-//! System calls by number, and calls that no library makes.
-#![allow(unsafe_code, reason = "the whole point of a probe is to make calls that nobody makes")]
+//! Calls that have no safe form.
+#![allow(unsafe_code, reason = "a probe makes calls that nobody else makes")]
 
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use nix::libc;
 
-fn result(done: libc::c_long) -> io::Result<i64> {
+pub fn result(done: libc::c_long) -> io::Result<i64> {
     if done == -1 { Err(io::Error::last_os_error()) } else { Ok(done) }
 }
 
-/// A system call by number; the arguments are numbers (a null pointer where a pointer is wanted).
-pub fn call(number: i64, arguments: [i64; 6]) -> io::Result<i64> {
-    let [a, b, c, d, e, f] = arguments;
-    // SAFETY: pointers are null or invalid, so the kernel touches none of our memory. A call that starts a process
-    // returns 0 in the child, which ends at once below.
-    let done = unsafe { libc::syscall(number, a, b, c, d, e, f) };
-    if done == 0 && [libc::SYS_clone, FORK].contains(&number) {
-        // SAFETY: ends the child; nothing is touched.
-        unsafe { libc::_exit(0) }
-    }
-    result(done)
+/// A descriptor that may have been inherited under this number.
+pub fn inherited(number: i32) -> io::Result<BorrowedFd<'static>> {
+    // SAFETY: asks about a number; touches nothing.
+    result(unsafe { libc::fcntl(number, libc::F_GETFD) }.into())?;
+    // SAFETY: it is open, and nothing in this process closes it: who uses it borrows it.
+    Ok(unsafe { BorrowedFd::borrow_raw(number) })
 }
 
-#[cfg(target_arch = "x86_64")]
-const FORK: i64 = libc::SYS_fork;
-#[cfg(not(target_arch = "x86_64"))]
-const FORK: i64 = -1;
-
-/// A system call with one block of memory as one of its arguments.
-pub fn call_with(number: i64, before: &[i64], block: &mut [u8], after: &[i64]) -> io::Result<i64> {
-    let pointer = block.as_mut_ptr() as i64;
-    let mut all = before.iter().copied().chain([pointer]).chain(after.iter().copied()).chain([0; 6]);
-    let mut next = || all.next().unwrap_or(0);
-    let (a, b, c, d, e, f) = (next(), next(), next(), next(), next(), next());
-    // SAFETY: the block lives through the call, and whoever calls gives one that is as large as the call's structure.
-    result(unsafe { libc::syscall(number, a, b, c, d, e, f) })
+/// Ends this process at once.
+pub fn leave(code: i32) -> ! {
+    // SAFETY: no memory is touched.
+    unsafe { libc::_exit(code) }
 }
 
-/// `socketcall(SYS_SOCKET, {AF_UNIX, SOCK_STREAM, 0})` through the 32-bit gate.
-#[cfg(target_arch = "x86_64")]
-pub fn old_gate() -> io::Result<i64> {
-    const SOCKETCALL: u32 = 102;
-    let done: i32;
-    // SAFETY: the 32-bit gate cannot reach a 64-bit pointer: a null one is given, which the kernel refuses with EFAULT when
-    // it gets that far. rbx is saved by hand, as the compiler keeps it for itself.
-    unsafe {
-        std::arch::asm!(
-            "push rbx", "mov ebx, 1", "int 0x80", "pop rbx",
-            inout("eax") SOCKETCALL => done,
-            in("ecx") 0,
-            out("r8") _, out("r9") _, out("r10") _, out("r11") _,
-        );
-    }
-    if done < 0 { Err(io::Error::from_raw_os_error(-done)) } else { Ok(done.into()) }
+/// Sends this process a signal, by number.
+pub fn signal_itself(number: i32) -> io::Result<()> {
+    // SAFETY: integers only.
+    result(unsafe { libc::kill(libc::getpid(), number) }.into()).map(drop)
+}
+
+/// Ignores a signal from now on.
+pub fn ignore(signal: nix::sys::signal::Signal) -> io::Result<()> {
+    // SAFETY: the disposition is "ignore": no function is called.
+    unsafe { nix::sys::signal::signal(signal, nix::sys::signal::SigHandler::SigIgn) }
+        .map(drop)
+        .map_err(io::Error::from)
+}
+
+/// What of System V's kind is looked for by its key.
+#[derive(Clone, Copy)]
+pub enum SystemV {
+    Memory,
+    Semaphores,
+}
+
+/// Looks for it; makes nothing.
+pub fn find(what: SystemV, key: i32) -> io::Result<i64> {
+    // SAFETY: integers only.
+    let found = unsafe {
+        match what {
+            SystemV::Memory => libc::shmget(key, 1, 0),
+            SystemV::Semaphores => libc::semget(key, 1, 0),
+        }
+    };
+    result(found.into())
+}
+
+/// Types a character into a terminal, as if its user had.
+pub fn type_into(terminal: BorrowedFd<'_>) -> io::Result<i64> {
+    use std::os::fd::AsRawFd;
+    // SAFETY: the kernel reads one byte, of a constant.
+    result(unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSTI, c"x".as_ptr()) }.into())
 }

@@ -2,14 +2,15 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr as UnixAddress, UnixStream};
+use std::num::NonZeroU32;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use nix::libc;
-use rustix::net::{AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{
+    AddressFamily, Protocol, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
 
 use super::outcome::{Arguments, Outcome};
 use super::raw;
@@ -18,23 +19,16 @@ pub fn attempt(arguments: &Arguments<'_>) -> Option<Outcome> {
     let path = arguments.path(0);
     let done = |done: io::Result<()>| done.map(|()| String::new());
     Some(match arguments.name {
-        "socket" => socket(arguments).map(|_| String::new()),
+        "socket" => done(socket(arguments).map(drop)),
         "connect-tcp" => connect_tcp(arguments.text(0).to_str().unwrap_or("")),
-        "connect-multipath" => connect_special(arguments, 262),
-        "fast-open" => fast_open(arguments),
-        "fast-open-option" => fast_open_option(arguments),
         "send-udp" => send_udp(arguments.text(0).to_str().unwrap_or("")),
         "resolve" => resolve(arguments.text(0).to_str().unwrap_or("")),
         "bind-tcp" => done(TcpListener::bind("127.0.0.1:0").map(drop)),
         "serve-loopback" => serve_loopback(),
         "listen-unbound" => listen_unbound(),
         "connect-unix" => done(UnixStream::connect(path).map(drop)),
-        "connect-abstract" => done(connect_abstract(arguments)),
-        "connect-abstract-from-a-thread" => {
-            std::thread::scope(|scope| scope.spawn(|| done(connect_abstract(arguments))).join())
-                .unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
-        }
         "send-datagram" => done(send_datagram(path)),
+        "send-message" => send_message(path),
         "pair-send-to" => pair(arguments, arguments.path(1), How::SendTo),
         "pair-send-message" => pair(arguments, arguments.path(1), How::SendMessage),
         "pair-connect" => pair(arguments, arguments.path(1), How::Connect),
@@ -46,9 +40,11 @@ pub fn attempt(arguments: &Arguments<'_>) -> Option<Outcome> {
 }
 
 /// By numbers: family, type, protocol.
-fn socket(arguments: &Arguments<'_>) -> io::Result<i64> {
-    let [family, kind, protocol] = [0, 1, 2].map(|at| arguments.number(at));
-    raw::call(libc::SYS_socket, [family, kind, protocol, 0, 0, 0])
+fn socket(arguments: &Arguments<'_>) -> io::Result<OwnedFd> {
+    let number = |at| u32::try_from(arguments.small(at)).map_err(io::Error::other);
+    let family = AddressFamily::from_raw(number(0)?.try_into().map_err(io::Error::other)?);
+    let protocol = NonZeroU32::new(number(2)?).map(Protocol::from_raw);
+    Ok(rustix::net::socket(family, SocketType::from_raw(number(1)?), protocol)?)
 }
 
 fn address(text: &str) -> io::Result<SocketAddr> {
@@ -59,42 +55,6 @@ fn connect_tcp(to: &str) -> Outcome {
     let mut stream = TcpStream::connect_timeout(&address(to)?, Duration::from_secs(3))?;
     stream.write_all(b"ping")?;
     Ok(String::new())
-}
-
-fn sockaddr(to: &str) -> io::Result<[u8; 16]> {
-    let SocketAddr::V4(to) = address(to)? else { return Err(io::ErrorKind::InvalidInput.into()) };
-    let mut bytes = [0; 16];
-    let family = u16::try_from(libc::AF_INET).unwrap_or(2).to_ne_bytes();
-    let parts = family.into_iter().chain(to.port().to_be_bytes()).chain(to.ip().octets());
-    bytes.iter_mut().zip(parts).for_each(|(to, from)| *to = from);
-    Ok(bytes)
-}
-
-fn stream_socket(protocol: i64) -> io::Result<i64> {
-    raw::call(libc::SYS_socket, [libc::AF_INET.into(), libc::SOCK_STREAM.into(), protocol, 0, 0, 0])
-}
-
-fn connect_special(arguments: &Arguments<'_>, protocol: i64) -> Outcome {
-    let mut to = sockaddr(arguments.text(0).to_str().unwrap_or(""))?;
-    let socket = stream_socket(protocol)?;
-    raw::call_with(libc::SYS_connect, &[socket], &mut to, &[16]).map(|_| String::new())
-}
-
-/// Connects and sends in one call, which Landlock's rule for connecting does not see.
-fn fast_open(arguments: &Arguments<'_>) -> Outcome {
-    let mut to = sockaddr(arguments.text(0).to_str().unwrap_or(""))?;
-    let socket = stream_socket(0)?;
-    let flags = libc::MSG_FASTOPEN.into();
-    raw::call_with(libc::SYS_sendto, &[socket, 0, 0, flags], &mut to, &[16]).map(|_| String::new())
-}
-
-fn fast_open_option(arguments: &Arguments<'_>) -> Outcome {
-    let socket = stream_socket(0)?;
-    let mut on = 1_i32.to_ne_bytes();
-    let option = [socket, libc::IPPROTO_TCP.into(), libc::TCP_FASTOPEN_CONNECT.into()];
-    raw::call_with(libc::SYS_setsockopt, &option, &mut on, &[4])?;
-    let mut to = sockaddr(arguments.text(0).to_str().unwrap_or(""))?;
-    raw::call_with(libc::SYS_connect, &[socket], &mut to, &[16]).map(|_| String::new())
 }
 
 fn send_udp(to: &str) -> Outcome {
@@ -117,13 +77,15 @@ fn serve_loopback() -> Outcome {
 }
 
 fn listen_unbound() -> Outcome {
-    let socket = stream_socket(0)?;
-    raw::call(libc::SYS_listen, [socket, 1, 0, 0, 0, 0]).map(|_| String::new())
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    rustix::net::listen(&socket, 1)?;
+    Ok(String::new())
 }
 
-fn connect_abstract(arguments: &Arguments<'_>) -> io::Result<()> {
-    let name = arguments.text(0).to_str().unwrap_or("");
-    UnixStream::connect_addr(&UnixAddress::from_abstract_name(name)?).map(drop)
+/// As `send-datagram`, by the other call.
+fn send_message(to: &Path) -> Outcome {
+    let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::DGRAM, None)?;
+    point(&socket, to, How::SendMessage).map(|()| String::new())
 }
 
 fn send_datagram(to: &Path) -> io::Result<()> {
@@ -141,7 +103,7 @@ enum How {
 /// A connected pair is made without `socket`; what can one end of it still be pointed at?
 fn pair(arguments: &Arguments<'_>, to: &Path, how: How) -> Outcome {
     let kind = SocketType::from_raw(u32::try_from(arguments.small(0)).unwrap_or(0));
-    let (one, _other) = rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+    let (one, _other) = rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::empty(), None)?;
     point(&one, to, how)?;
     Ok(String::new())
 }
@@ -186,8 +148,7 @@ fn runtime(socket: &Path) -> Outcome {
 
 /// Accepts on a listener that was inherited under this number.
 fn accept_on(number: i32) -> Outcome {
-    let socket = raw::call(libc::SYS_accept4, [number.into(), 0, 0, 0, 0, 0])?;
-    let done = raw::call(libc::SYS_shutdown, [socket, 2, 0, 0, 0, 0]);
-    let _ = std::io::stdout().as_fd();
-    done.map(|_| String::new())
+    let socket = rustix::net::accept(raw::inherited(number)?)?;
+    rustix::net::shutdown(&socket, rustix::net::Shutdown::Both)?;
+    Ok(String::new())
 }

@@ -9,6 +9,8 @@ use std::process::{Command, Stdio};
 
 use super::*;
 
+mod needed;
+
 /// Runs `what` in a thread that is restricted to `grants`.
 fn restricted<T: Send>(grants: &Grants, what: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
@@ -30,6 +32,8 @@ const EXDEV: Option<i32> = Some(nix::libc::EXDEV);
 
 struct Place {
     top: tempfile::TempDir,
+    /// A terminal of the test's own, where it has one.
+    terminal: PathBuf,
 }
 
 impl Place {
@@ -39,7 +43,7 @@ impl Place {
             fs::create_dir(top.path().join(dir)).unwrap();
             fs::write(top.path().join(dir).join("file"), "x").unwrap();
         }
-        Self { top }
+        Self { top, terminal: PathBuf::new() }
     }
 
     fn at(&self, name: &str) -> PathBuf {

@@ -1,0 +1,165 @@
+//! What belongs to a step of the machine: what is recorded with it, and what is to be done after it.
+
+use gatehouse_proto::ids::{RequestKey, RunId, ToolCallId, TurnId};
+
+use super::command::{CallRequest, Receipt};
+use super::operating::{ResolveAsk, UndoAsk};
+use super::state::{TurnKey, TurnKind};
+use crate::files::replace::Intent;
+
+/// What is committed together with a step, and what is to be done after it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// There is a new session.
+    SessionCreated,
+    /// A run begins.
+    RunOpened {
+        /// The run.
+        run_id: RunId,
+        /// What it is asked.
+        prompt: String,
+        /// Its place in the session.
+        ordinal: u32,
+        /// Its launch.
+        epoch: u32,
+    },
+    /// After the commit: launch it.
+    Launch {
+        /// The run.
+        run_id: RunId,
+        /// Its launch.
+        epoch: u32,
+    },
+    /// A run is over.
+    RunClosed {
+        /// The run.
+        run_id: RunId,
+        /// Whether it ended with a final answer.
+        ok: bool,
+        /// What went wrong.
+        why: Option<String>,
+    },
+    /// After the commit: end its process.
+    EndRunner {
+        /// The run.
+        run_id: RunId,
+        /// Its launch.
+        epoch: u32,
+    },
+    /// A turn waits for its reply.
+    TurnOpened {
+        /// The turn.
+        turn_id: TurnId,
+        /// Its run.
+        run_id: RunId,
+        /// Its place in the session.
+        ordinal: u32,
+        /// Its key.
+        key: TurnKey,
+        /// What it is about.
+        kind: TurnKind,
+        /// Hash of the request.
+        request_hash: String,
+    },
+    /// A turn is closed without a reply.
+    TurnAbandoned {
+        /// The turn.
+        turn_id: TurnId,
+        /// Why.
+        why: String,
+    },
+    /// A reply is authorised, with its calls.
+    ReplyCommitted {
+        /// The turn it answers.
+        turn_id: TurnId,
+        /// The run.
+        run_id: RunId,
+        /// The caller's id.
+        reply_id: RequestKey,
+        /// Its text.
+        text: String,
+        /// Its calls.
+        calls: Vec<CallRequest>,
+        /// The receipt budget of each call, in bytes.
+        budget: u32,
+    },
+    /// An action's intent is durable.
+    ActionPrepared {
+        /// The action.
+        id: ToolCallId,
+        /// What a write is about to do.
+        intent: Option<Box<Intent>>,
+    },
+    /// An undo's intent is durable.
+    UndoPrepared(Box<UndoAsk>),
+    /// What the operator decided of an uncertain action is durable.
+    ResolvePrepared(Box<ResolveAsk>),
+    /// An action has its receipt.
+    ActionSettled {
+        /// The action.
+        id: ToolCallId,
+        /// Its receipt.
+        receipt: Receipt,
+    },
+    /// An action will not be performed; its receipt says so.
+    ActionCancelled {
+        /// The action.
+        id: ToolCallId,
+        /// Its tool.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// An action's effect is uncertain.
+    ActionUncertain {
+        /// The action.
+        id: ToolCallId,
+        /// What is known, in a sentence.
+        why: String,
+    },
+    /// The session's worktree is there.
+    WorktreeMade {
+        /// The commit that it was made at.
+        head: String,
+        /// Its name in the repository's list.
+        registration: String,
+    },
+    /// The lease has a new id.
+    LeaseRotated,
+    /// The lease ran out.
+    LeaseRanOut,
+    /// Somebody asked to stop.
+    StopRequested,
+    /// The session is over.
+    Stopped,
+    /// The shim is in touch.
+    Attached,
+}
+
+impl Effect {
+    /// The journal's word for it; `None` for orders, which follow from an entry of their own.
+    #[must_use]
+    pub const fn kind(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::SessionCreated => "session.created",
+            Self::RunOpened { .. } => "run.opened",
+            Self::RunClosed { .. } => "run.closed",
+            Self::TurnOpened { .. } => "turn.opened",
+            Self::TurnAbandoned { .. } => "turn.abandoned",
+            Self::ReplyCommitted { .. } => "reply.committed",
+            Self::ActionPrepared { .. } => "action.prepared",
+            Self::UndoPrepared(_) => "undo.prepared",
+            Self::ResolvePrepared(_) => "resolve.prepared",
+            Self::ActionSettled { .. } => "action.settled",
+            Self::ActionCancelled { .. } => "action.cancelled",
+            Self::ActionUncertain { .. } => "action.uncertain",
+            Self::WorktreeMade { .. } => "worktree.made",
+            Self::LeaseRotated => "lease.rotated",
+            Self::LeaseRanOut => "lease.expired",
+            Self::StopRequested => "stop.requested",
+            Self::Stopped => "session.stopped",
+            Self::Attached => "runner.attached",
+            Self::Launch { .. } | Self::EndRunner { .. } => return None,
+        })
+    }
+}
