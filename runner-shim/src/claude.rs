@@ -8,7 +8,6 @@ mod reach;
 mod transcript;
 mod version;
 
-use std::fs::File;
 use std::io;
 use std::net::TcpListener;
 use std::process::Stdio;
@@ -110,8 +109,8 @@ pub struct Claude {
     hold: Hold,
     lines: tokio::sync::mpsc::Receiver<Line>,
     stderr: JoinHandle<Tail>,
-    /// Its configuration, which has no name any more.
-    _config: File,
+    /// Its configuration.
+    _config: files::Kept,
     /// The layers that confine it.
     pub enforced_by: Vec<String>,
 }
@@ -152,9 +151,8 @@ pub async fn start(
     let request = command::run(plan, begin, config.path(), ports);
     let reach = reach::of_run(own, config.path(), ports);
     let confined = launcher.start_confined(&request, &reach, streams).await?;
-    let config = config
-        .take_name()
-        .map_err(|source| StartFailure::Prepare { what: "the MCP configuration", source })?;
+    let config =
+        config.seen().map_err(|source| StartFailure::Prepare { what: "the MCP configuration", source })?;
     let Confined { child: mut keeper, enforced_by, listeners, hold } = confined;
     let Ok([messages, tools]) = <[TcpListener; 2]>::try_from(listeners) else {
         return Err(StartFailure::Launch(LaunchError::Silent));

@@ -1,6 +1,7 @@
 //! The two ports through which Claude Code reaches us, and nobody else does.
 //!
-//! They lie in the network that Claude Code has to itself: the launcher makes the listeners there and hands them over.
+//! On Linux they lie in the network that Claude Code has to itself: the launcher makes the listeners there and hands them
+//! over. Elsewhere they are the machine's, and only their secrets keep others out.
 
 use std::io;
 use std::net::TcpListener;
@@ -10,9 +11,8 @@ use axum::serve::ListenerExt;
 
 use crate::gate::{Carrier, Gate, Secret};
 
-/// The same in every run: no two runs share a network, and nothing else is in it.
-const MESSAGES: u16 = 47_811;
-const TOOLS: u16 = 47_812;
+/// The same in every run where no two runs share a network, and nothing else is in it.
+const OWN: (u16, u16) = (47_811, 47_812);
 
 /// The two ports and what each wants to be shown.
 #[derive(Debug)]
@@ -27,10 +27,21 @@ impl Ports {
     /// With fresh secrets.
     ///
     /// # Errors
-    /// When the system has no randomness to give.
-    pub fn mint() -> Result<Self, getrandom::Error> {
-        Ok(Self { messages: (MESSAGES, Secret::mint()?), tools: (TOOLS, Secret::mint()?) })
+    /// When the system has no randomness, or no port, to give.
+    pub fn mint() -> io::Result<Self> {
+        let (messages, tools) = if cfg!(target_os = "linux") { OWN } else { free()? };
+        let secret = || Secret::mint().map_err(io::Error::other);
+        Ok(Self { messages: (messages, secret()?), tools: (tools, secret()?) })
     }
+}
+
+/// Two ports of this machine that nobody has at this moment. If somebody takes one before the launcher does, the launch
+/// fails and says so.
+fn free() -> io::Result<(u16, u16)> {
+    let any = || TcpListener::bind(("127.0.0.1", 0));
+    // Both are held at the same time, or they could be one.
+    let (one, other) = (any()?, any()?);
+    Ok((one.local_addr()?.port(), other.local_addr()?.port()))
 }
 
 /// Serves one of them, behind its gate, until the run ends.
@@ -50,4 +61,16 @@ pub fn serve(
     let listener = listener.tap_io(|connection| drop(connection.set_nodelay(true)));
     tokio::spawn(async move { axum::serve(listener, router).await });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_the_machine_are_two_and_free() {
+        let (one, other) = free().unwrap();
+        assert_ne!(one, other);
+        assert!(one >= 1024 && other >= 1024);
+    }
 }

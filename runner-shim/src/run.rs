@@ -108,7 +108,7 @@ impl Run {
         internal_paths(&mut cleaner, &self.plan, socket);
         let ports = match Ports::mint() {
             Ok(ports) => ports,
-            Err(error) => return Ending::failed("claude_not_started", format!("no randomness: {error}")),
+            Err(error) => return Ending::failed("claude_not_started", format!("no ports: {error}")),
         };
         for (port, secret) in [&ports.messages, &ports.tools] {
             cleaner.number((*port).into());

@@ -41,22 +41,34 @@ impl McpConfig {
         &self.0
     }
 
-    /// Takes the name away, now that Claude Code's view holds the file itself: we cannot do it later, when we have no
-    /// files any more, and nobody else is to read it. Some file systems keep a file without a name only for whoever has
-    /// it open, so what is given back is to be kept until Claude Code has read it.
+    /// What is to be kept as long as Claude Code runs.
+    ///
+    /// On Linux the name goes now that Claude Code's view holds the file itself: we cannot take it away later, when we have
+    /// no files any more, and nobody else is to read it. Some file systems keep a file without a name only for whoever has
+    /// it open. Elsewhere Claude Code finds the file by its name, which stays.
     ///
     /// # Errors
     /// When it is not there any more, or cannot be removed.
-    pub(super) fn take_name(self) -> io::Result<File> {
+    pub(super) fn seen(self) -> io::Result<Kept> {
         let file = File::open(&self.0)?;
-        std::fs::remove_file(&self.0)?;
-        Ok(file)
+        if cfg!(target_os = "linux") {
+            std::fs::remove_file(&self.0)?;
+            return Ok(Kept { _file: file, _named: None });
+        }
+        Ok(Kept { _file: file, _named: Some(self) })
     }
+}
+
+/// The file as it is kept while Claude Code runs.
+#[derive(Debug)]
+pub(super) struct Kept {
+    _file: File,
+    _named: Option<McpConfig>,
 }
 
 impl Drop for McpConfig {
     fn drop(&mut self) {
-        // Only where the launch failed is it still there. A later run of this directory would replace it.
+        // It is not there any more where Claude Code has a view of its own. A later run of this directory would replace it.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -115,16 +127,18 @@ mod tests {
     }
 
     #[test]
-    fn the_file_can_be_read_on_without_its_name() {
+    fn the_file_can_be_read_on_without_its_name_where_it_loses_that() {
         use std::io::Read;
         let (_top, plan, ports) = setting();
         let config = McpConfig::prepare(&plan, &ports).unwrap();
         let path = config.path().to_owned();
-        let mut file = config.take_name().unwrap();
-        assert!(!path.exists());
+        let mut kept = config.seen().unwrap();
+        assert_eq!(path.exists(), cfg!(not(target_os = "linux")));
         let mut text = String::new();
-        file.read_to_string(&mut text).unwrap();
+        kept._file.read_to_string(&mut text).unwrap();
         assert!(text.contains(ports.tools.1.reveal()));
+        drop(kept);
+        assert!(!path.exists());
     }
 
     #[test]
