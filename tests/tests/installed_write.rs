@@ -121,6 +121,35 @@ async fn a_worktree_is_changed_and_its_source_stays_what_it_was() {
     gateway.finish().await;
 }
 
+/// `gatehouse worktree`: listed, not removed while something would be lost, removed once it is saved.
+fn removed_with_its_patch(gateway: &Gateway, brain: &Brain, project: &Project, root: &Path) {
+    let listed = gateway.cli(&["worktree", "list", "--json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(
+        (&listed[0]["state"], &listed[0]["changed_files"]),
+        (&json!("changed"), &json!(3)),
+        "{listed}"
+    );
+    let refused = gateway.cli(&["worktree", "remove", brain.session_id()]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && words.contains("--save-patch"), "{words}");
+    assert!(root.join("n/new.txt").exists());
+    let place = Project::empty();
+    let patch = place.path().join("changes.patch");
+    let removed =
+        gateway.cli(&["worktree", "remove", brain.session_id(), "--save-patch", patch.to_str().unwrap()]);
+    assert!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
+    assert!(!root.exists());
+    assert!(!git(&project.path(), &["worktree", "list"]).contains(root.to_str().unwrap()));
+    // What was saved is all of it.
+    let copy = place.path().join("copy");
+    git(&place.path(), &["clone", "-q", &project.text(), "copy"]);
+    git(&copy, &["apply", patch.to_str().unwrap()]);
+    assert!(std::fs::read_to_string(copy.join("src/main.txt")).unwrap().contains("mercury"));
+    assert_eq!(std::fs::read(copy.join("n/new.txt")).unwrap(), b"new\n");
+    assert!(copy.join("n.ipynb").exists());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_clean_repository_gets_a_worktree() {
     let gateway = Gateway::start(Setup::without_claude()).await;

@@ -10,6 +10,7 @@ mod up;
 mod verify;
 mod view;
 mod watch;
+mod worktree;
 
 use std::path::PathBuf;
 
@@ -32,6 +33,7 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<(), Failure> {
         Command::Show(options) => show::run(connect(&place).await?, options, screen).await,
         Command::Watch(options) => watch::run(connect(&place).await?, options, screen).await,
         Command::Verify(options) => verify::run(connect(&place).await?, &options, screen).await,
+        Command::Worktree(options) => worktree::run(connect(&place).await?, options, screen).await,
         Command::Demo(options) => demo::run(options, screen).await,
     }
 }
