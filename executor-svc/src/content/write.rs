@@ -152,20 +152,18 @@ fn side_by_side<T: Sync>(
 ) -> Result<(), ContentFault> {
     let Some((last, others)) = all.split_last() else { return Ok(()) };
     std::thread::scope(|threads| {
-        let mut result = Ok(());
+        let mut results = Vec::new();
         let mut started = Vec::new();
         for one in others {
             match std::thread::Builder::new().spawn_scoped(threads, || act(one)) {
                 Ok(thread) => started.push(thread),
                 // No more threads: then one after the other.
-                Err(_) => result = result.and(act(one)),
+                Err(_) => results.push(act(one)),
             }
         }
-        result = result.and(act(last));
-        for thread in started {
-            let ended = ContentFault::Io { path: PathBuf::new(), cause: "a thread ended early".to_owned() };
-            result = result.and(thread.join().unwrap_or(Err(ended)));
-        }
-        result
+        results.push(act(last));
+        let ended = || ContentFault::Io { path: PathBuf::new(), cause: "a thread ended early".to_owned() };
+        results.extend(started.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(ended()))));
+        results.into_iter().collect()
     })
 }

@@ -6,9 +6,9 @@
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use rustix::fs::Mode;
+use rustix::fs::{AtFlags, FileType, Mode};
 
-use super::mounts::{self, FROZEN, Kind, NOEXEC, TAME, Tree};
+use super::mounts::{self, FROZEN, NOEXEC, TAME, Tree};
 use super::raw::Reach;
 use super::{Step, failed};
 use crate::launch::Layer;
@@ -29,8 +29,10 @@ pub(super) const MASK_DIRECTORY: &str = "/dev/.hidden/directory";
 /// The file.
 pub(super) const MASK_FILE: &str = "/dev/.hidden/file";
 
-/// The most that shared memory holds: enough for multiprocessing, and bounded.
-const SHARED_MEMORY: &str = "64m";
+/// The most that it holds, in bytes and files: devices, and shared memory enough for multiprocessing.
+const FULL: [(&str, &str); 3] = [("size", "64m"), ("nr_inodes", "4096"), ("mode", "755")];
+/// Without shared memory.
+const SMALL: [(&str, &str); 3] = [("size", "64k"), ("nr_inodes", "64"), ("mode", "755")];
 
 /// How much there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,19 +57,18 @@ impl Devices {
 
     /// Makes `/dev` and attaches it at `path` below `dir`.
     pub(super) fn put(&self, dir: BorrowedFd<'_>, path: &Path, extent: Extent) -> Step {
-        let options = [("size", "64k"), ("nr_inodes", "64"), ("mode", "755")];
-        let tree = Tree::new(Layer::Dev, "tmpfs", &options, TAME | NOEXEC)?;
+        let options = if extent == Extent::Full { FULL } else { SMALL };
+        let tree = Tree::new(Layer::Dev, "tmpfs", &options, TAME)?;
         self.furnish(&tree, extent)?;
         tree.attach(dir, path)?;
-        for (name, device) in &self.0 {
-            let target = mounts::make_target(Layer::Dev, tree.root(), Path::new(name), Kind::File)?;
-            device.attach_on(&target, Path::new(name))?;
-        }
+        // By their names: nobody else has been in there yet.
+        self.0.iter().try_for_each(|(name, device)| device.attach(tree.root(), Path::new(name)))?;
         if extent == Extent::Full {
-            shared_memory()?.attach(tree.root(), Path::new("shm"))?;
+            // The one directory that stays writable.
+            Tree::clone_below(Layer::Dev, tree.root(), "shm")?.attach(tree.root(), Path::new("shm"))?;
             terminals()?.attach(tree.root(), Path::new("pts"))?;
         }
-        mounts::set_attributes(Layer::Dev, tree.root(), c"", Reach::One, FROZEN)
+        mounts::set_attributes(Layer::Dev, tree.root(), c"", Reach::One, FROZEN | NOEXEC)
     }
 
     fn furnish(&self, tree: &Tree, extent: Extent) -> Step {
@@ -76,15 +77,15 @@ impl Devices {
             for (name, target) in LINKS {
                 rustix::fs::symlinkat(target, root, name)?;
             }
+            self.0.iter().try_for_each(|(name, _)| file(root, name, 0o444))?;
             if extent == Extent::Full {
                 rustix::fs::symlinkat("pts/ptmx", root, "ptmx")?;
                 for name in ["shm", "pts", ".hidden"] {
                     rustix::fs::mkdirat(root, name, Mode::from_raw_mode(0o755))?;
                 }
+                rustix::fs::chmodat(root, "shm", Mode::from_raw_mode(0o1777), AtFlags::empty())?;
                 rustix::fs::mkdirat(root, ".hidden/directory", Mode::empty())?;
-                let flags =
-                    rustix::fs::OFlags::CREATE | rustix::fs::OFlags::EXCL | rustix::fs::OFlags::CLOEXEC;
-                rustix::fs::openat(root, ".hidden/file", flags, Mode::empty())?;
+                file(root, ".hidden/file", 0)?;
             }
             Ok(())
         };
@@ -92,9 +93,9 @@ impl Devices {
     }
 }
 
-fn shared_memory() -> Step<Tree> {
-    let options = [("size", SHARED_MEMORY), ("nr_inodes", "4096"), ("mode", "1777")];
-    Tree::new(Layer::Dev, "tmpfs", &options, TAME)
+/// An empty file.
+fn file(dir: BorrowedFd<'_>, path: &str, mode: u32) -> rustix::io::Result<()> {
+    rustix::fs::mknodat(dir, path, FileType::RegularFile, Mode::from_raw_mode(mode), 0)
 }
 
 /// A set of pseudo-terminals of its own: the host's cannot be opened, and test suites that need one can have one.

@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use rustix::process::WaitOptions;
 
 use super::seccomp::Filter;
-use super::{Step, View, capabilities, failed, minimal_root, program, raw, whole_system};
+use super::{Step, View, capabilities, failed, minimal_root, network, program, raw, whole_system};
 use crate::launch::status::Failed;
 use crate::launch::steps::{Job, tell};
 use crate::launch::{Ended, Exit, Layer, ProcessGroup, Usage};
@@ -59,8 +59,15 @@ impl Links {
 }
 
 /// Runs as the first process; never returns.
-pub(super) fn run(job: Job, layers: Vec<Layer>, filter: Filter, links: Inner, null: &File) -> ! {
-    match start(&job, layers, filter, &links) {
+pub(super) fn run(
+    job: Job,
+    layers: Vec<Layer>,
+    filter: Filter,
+    links: Inner,
+    network: network::Joining,
+    null: &File,
+) -> ! {
+    match start(&job, layers, filter, &links, network) {
         Ok((program, children)) => {
             let group = job.request.group;
             // The program holds the status pipe now; with its exec, and our copies gone, the pipe ends.
@@ -83,22 +90,20 @@ fn start(
     mut layers: Vec<Layer>,
     filter: Filter,
     links: &Inner,
+    network: network::Joining,
 ) -> Result<(Pid, SignalFd), Failed> {
     die_with_keeper(links)?;
     match View::of(job.request.policy) {
         View::WholeSystem => whole_system::build(&job.request, &job.confinement, &mut layers)?,
         View::Only => minimal_root::build(&job.request, &job.confinement, &mut layers)?,
     }
+    network.join(&job.confinement.network, &mut layers)?;
     capabilities::drop_all(&mut layers)?;
     capabilities::hide_memory()?;
     let children = watch_children().map_err(failed(Layer::Pidns, "signalfd"))?;
-    match raw::fork().map_err(failed(Layer::Pidns, "fork"))? {
-        raw::Fork::Parent(program) => Ok((program, children)),
-        raw::Fork::Child => {
-            let failed = program::become_it(job, layers, filter);
-            raw::leave(tell(&job.status, failed))
-        }
-    }
+    let become_program = || tell(&job.status, program::become_it(job, std::mem::take(&mut layers), filter));
+    let program = raw::start(become_program).map_err(failed(Layer::Pidns, "clone"))?;
+    Ok((program, children))
 }
 
 /// Arranges to be killed when the keeper dies. The keeper may have died just before: then the order pipe has ended.

@@ -13,20 +13,27 @@ use std::path::{Path, PathBuf};
 
 use super::dev::{MASK_DIRECTORY, MASK_FILE};
 use super::mountinfo::{self, Mount};
-use super::{Step, failed};
+use super::{Step, failed, mounts};
 use crate::launch::{Confinement, Layer, LayerFailure, Remedy};
 
 include!(concat!(env!("OUT_DIR"), "/covered.rs"));
 
+/// The table of mounts, to be read as soon as everything is mounted that shows files of the host: the shorter it is, the
+/// sooner it is there.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn mount_table() -> Step<Vec<u8>> {
+    mountinfo::own().map_err(failed(Layer::Masks, "read /proc/self/mountinfo"))
+}
+
 /// Hides what is to be hidden. The scratch, which is mounted at `scratch`, is meant to be seen there although it lies
-/// inside of what is hidden: it is ours, and so is that.
+/// inside of what is hidden: it is ours, and so is that. `table` is the [`mount_table`].
 ///
 /// # Errors
 /// When a mask cannot be put, or would hide something in `needed`.
-pub(super) fn apply(confinement: &Confinement, needed: &[PathBuf], scratch: &Path) -> Step {
-    let table =
-        fs::read("/proc/self/mountinfo").map_err(failed(Layer::Masks, "read /proc/self/mountinfo"))?;
-    let mounts = mountinfo::parse(&table);
+pub(super) fn apply(confinement: &Confinement, needed: &[PathBuf], scratch: &Path, table: &[u8]) -> Step {
+    let mounts = mountinfo::parse(table);
     let mut found = BTreeSet::new();
     for path in COVERED.iter().map(Path::new) {
         // The kernel's own file systems show nowhere else: each is of its own device.
@@ -39,7 +46,7 @@ pub(super) fn apply(confinement: &Confinement, needed: &[PathBuf], scratch: &Pat
         found.extend(ends.here);
         found.extend(ends.elsewhere.into_iter().filter(|place| place != scratch));
     }
-    let needed: Vec<PathBuf> = needed.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    let needed: Vec<PathBuf> = needed.iter().filter_map(|path| mounts::resolve(path).ok()).collect();
     let mut last: Option<&Path> = None;
     for path in &found {
         // Sorted: what lies below a mask comes right after it, and is hidden with it.
@@ -73,12 +80,8 @@ struct Ends {
 
 /// Where `path` leads, and where else that shows. Nothing where it does not exist or we cannot get there: the program,
 /// with the same identity and fewer rights, cannot either.
-fn ends_of(path: &Path, mounts: &[Mount]) -> Step<Ends> {
-    // One look for what does not exist, as most of these do not.
-    if path.symlink_metadata().is_err_and(|error| is_out_of_reach(&error)) {
-        return Ok(Ends::default());
-    }
-    let real = match path.canonicalize() {
+fn ends_of(path: &Path, mounts: &[Mount<'_>]) -> Step<Ends> {
+    let real = match mounts::resolve(path) {
         Ok(real) => real,
         Err(error) if is_out_of_reach(&error) => return Ok(Ends::default()),
         Err(error) => return Err(failed(Layer::Masks, format!("realpath {}", path.display()))(error)),

@@ -3,13 +3,13 @@
 //!
 //! ```text
 //! keeper (sandbox-launch)                      init (pid 1 inside)                       program
-//! namespaces  user, mount, pid, net, ipc, …
-//! network     lo up, listeners
+//! namespaces  user, mount, pid, ipc, …
 //! fork ──────────────────────────────────────▶ lifetime   dies with the keeper
-//! handover    pidfd, listeners to the launcher view       clones, read-only, /tmp, /dev,
-//! supervisor  signals, time, the end                      masks, /proc  (or a root of its own)
+//! network     of its own, lo up, listeners     view       clones, read-only, /tmp, /dev,
+//! handover    pidfd, listeners to the launcher            masks, /proc  (or a root of its own)
+//! supervisor  signals, time, the end           network    joins the keeper's
 //!                                              capabilities, no_new_privs, not dumpable
-//!                                              fork ────────────────────────────────────▶ limits, directory
+//!                                              clone ───────────────────────────────────▶ limits, directory
 //!                                              init       reaps, forwards, reports        landlock
 //!                                                                                         seccomp
 //!                                                                                         exec
@@ -97,7 +97,7 @@ pub(crate) fn run(job: Job) -> u8 {
 /// What exists before the fork.
 struct Begun {
     layers: Vec<Layer>,
-    listeners: Vec<std::net::TcpListener>,
+    network: network::Meeting,
     filter: seccomp::Filter,
     links: init::Links,
     watch: Option<Watch>,
@@ -122,7 +122,7 @@ fn begin(job: &Job) -> Step<Begun> {
     // A change of credentials may have taken this back.
     die_with_parent(job.parent)
         .map_err(|failure| LayerFailure::new(Layer::Pidns, "prctl PR_SET_PDEATHSIG", failure.errno))?;
-    let listeners = network::set_up(&job.confinement.network, &mut layers)?;
+    let network = network::Meeting::arrange().map_err(failed(Layer::Netns, "pidfd_open, pipe"))?;
     let watch = match &job.confinement.scratch {
         Scratch::None | Scratch::Memory { .. } => None,
         Scratch::Directory { path, bytes } => {
@@ -131,20 +131,27 @@ fn begin(job: &Job) -> Step<Begun> {
         }
     };
     let links = init::Links::make().map_err(failed(Layer::Pidns, "pipe"))?;
-    Ok(Begun { layers, listeners, filter, links, watch, null })
+    Ok(Begun { layers, network, filter, links, watch, null })
 }
 
 fn split(job: Job, begun: Begun) -> u8 {
-    let Begun { layers, listeners, filter, links, watch, null } = begun;
+    let Begun { layers, network, filter, links, watch, null } = begun;
     let (inner, outer) = links.split();
+    let (joining, making) = network.split();
     match raw::fork() {
         Ok(raw::Fork::Child) => {
-            drop((outer, listeners, watch));
-            init::run(job, layers, filter, inner, &null)
+            drop((outer, making, watch));
+            init::run(job, layers, filter, inner, joining, &null)
         }
         Ok(raw::Fork::Parent(init)) => {
-            drop(inner);
-            supervisor::run(job, init, &listeners, supervisor::Kept { links: outer, watch }, &null)
+            drop((inner, joining));
+            match making.make(&job.confinement.network) {
+                Ok(listeners) => {
+                    supervisor::run(job, init, &listeners, supervisor::Kept { links: outer, watch }, &null)
+                }
+                // The child dies with us.
+                Err(failure) => tell(&job.status, failure),
+            }
         }
         Err(errno) => tell(&job.status, failed(Layer::Pidns, "fork")(errno)),
     }

@@ -1,29 +1,53 @@
 //! `/proc/self/mountinfo`, for finding other places where the same file shows.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// One mount.
+/// One mount, in the words of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mount {
+pub(super) struct Mount<'a> {
     /// The device of its file system.
-    device: String,
+    device: &'a [u8],
     /// Which directory (or file) of the file system it shows.
-    root: PathBuf,
+    root: Cow<'a, Path>,
     /// Where.
-    point: PathBuf,
+    point: Cow<'a, Path>,
+}
+
+/// What a table of usual length takes; a longer one is read as well.
+const USUAL: usize = 8 * 1024;
+
+/// The table of what this process sees.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn own() -> io::Result<Vec<u8>> {
+    let mut text = Vec::with_capacity(USUAL);
+    File::open("/proc/self/mountinfo")?.read_to_end(&mut text)?;
+    Ok(text)
 }
 
 /// Reads the table. Lines of another form are left out; the kernel writes none.
-pub(super) fn parse(text: &[u8]) -> Vec<Mount> {
-    let line = |line: &[u8]| {
+pub(super) fn parse(text: &[u8]) -> Vec<Mount<'_>> {
+    let lines = || text.split(|&byte| byte == b'\n');
+    let mut mounts = Vec::with_capacity(lines().count());
+    mounts.extend(lines().filter_map(|line| {
         let mut fields = line.split(|&byte| byte == b' ').skip(2);
-        let device = String::from_utf8(fields.next()?.to_vec()).ok()?;
-        let mut path = || Some(PathBuf::from(OsString::from_vec(unescape(fields.next()?))));
-        Some(Mount { device, root: path()?, point: path()? })
-    };
-    text.split(|&byte| byte == b'\n').filter_map(line).collect()
+        Some(Mount { device: fields.next()?, root: path(fields.next()?), point: path(fields.next()?) })
+    }));
+    mounts
+}
+
+fn path(field: &[u8]) -> Cow<'_, Path> {
+    if field.contains(&b'\\') {
+        Cow::Owned(PathBuf::from(OsString::from_vec(unescape(field))))
+    } else {
+        Cow::Borrowed(Path::new(OsStr::from_bytes(field)))
+    }
 }
 
 /// The kernel writes blanks and backslashes in octal.
@@ -48,9 +72,9 @@ fn unescape(field: &[u8]) -> Vec<u8> {
 }
 
 /// Where else what is at `path` (or part of it) shows. Some of these may be covered by a later mount.
-pub(super) fn other_places(mounts: &[Mount], path: &Path) -> Vec<PathBuf> {
+pub(super) fn other_places(mounts: &[Mount<'_>], path: &Path) -> Vec<PathBuf> {
     // Of mounts on one point the last is the one that shows.
-    let holds = |mount: &&Mount| below(path, &mount.point).is_some();
+    let holds = |mount: &&Mount<'_>| below(path, &mount.point).is_some();
     let Some(own) = mounts.iter().filter(holds).max_by_key(|mount| mount.point.as_os_str().len()) else {
         return Vec::new();
     };
@@ -60,7 +84,7 @@ pub(super) fn other_places(mounts: &[Mount], path: &Path) -> Vec<PathBuf> {
     others
         .filter_map(|mount| match (below(&inside, &mount.root), below(&mount.root, &inside)) {
             (Some(rest), _) => Some(join(&mount.point, rest)),
-            (None, Some(_)) => Some(mount.point.clone()),
+            (None, Some(_)) => Some(mount.point.to_path_buf()),
             (None, None) => None,
         })
         .filter(|place| place != path)

@@ -4,11 +4,12 @@
 //! it should not be. Targets are descriptors wherever a program may have prepared the way there.
 
 use std::ffi::CStr;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
@@ -42,6 +43,14 @@ impl Tree {
             | OpenTreeFlags::AT_NO_AUTOMOUNT;
         let fd = rustix::mount::open_tree(CWD, path, flags)
             .map_err(failed(layer, format!("open_tree {}", path.display())))?;
+        Ok(Self { fd, layer })
+    }
+
+    /// A clone of a directory of ours.
+    pub(super) fn clone_below(layer: Layer, dir: BorrowedFd<'_>, name: &str) -> Step<Self> {
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        let fd =
+            rustix::mount::open_tree(dir, name, flags).map_err(failed(layer, format!("open_tree {name}")))?;
         Ok(Self { fd, layer })
     }
 
@@ -174,9 +183,71 @@ fn make(dir: BorrowedFd<'_>, name: &[u8], kind: Kind) -> rustix::io::Result<()> 
 }
 
 /// A place that must exist, with all links resolved.
-pub(super) fn real(layer: Layer, path: &Path) -> Step<std::path::PathBuf> {
+pub(super) fn real(layer: Layer, path: &Path) -> Step<PathBuf> {
     if !path.is_absolute() {
         return Err(LayerFailure::new(layer, format!("{} is not absolute", path.display()), 22));
     }
-    path.canonicalize().map_err(failed(layer, format!("realpath {}", path.display())))
+    resolve(path).map_err(failed(layer, format!("realpath {}", path.display())))
+}
+
+/// An absolute path with all links resolved. Most have none, and the kernel can say so in one go.
+pub(super) fn resolve(path: &Path) -> io::Result<PathBuf> {
+    if is_plain(path) {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        match rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+            Ok(_) => return Ok(path.to_owned()),
+            Err(errno @ (Errno::NOENT | Errno::NOTDIR | Errno::ACCESS)) => return Err(errno.into()),
+            // There is a link on the way, or the kernel cannot say.
+            Err(_) => {}
+        }
+    }
+    path.canonicalize()
+}
+
+/// Whether the path is spelled the way a resolved one is.
+fn is_plain(path: &Path) -> bool {
+    let sound = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    // Put together again it has no doubled or trailing slash, and no single dot.
+    sound && path.components().collect::<PathBuf>().as_os_str() == path.as_os_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resolved_path_is_what_the_c_library_says() {
+        let top = tempfile::tempdir().unwrap();
+        let top = top.path().canonicalize().unwrap();
+        std::fs::create_dir_all(top.join("a/b")).unwrap();
+        std::fs::write(top.join("a/file"), "").unwrap();
+        std::os::unix::fs::symlink("a", top.join("link")).unwrap();
+        std::os::unix::fs::symlink("nowhere", top.join("dangling")).unwrap();
+        std::os::unix::fs::symlink("loop", top.join("loop")).unwrap();
+        for below in [
+            "a",
+            "a/b",
+            "a/b/",
+            "a//b",
+            "a/./b",
+            "a/b/..",
+            "a/file",
+            "link",
+            "link/b",
+            "link/../a",
+            "dangling",
+            "loop",
+            "loop/x",
+            "nothing",
+            "a/file/x",
+            "a/nothing/x",
+        ] {
+            let path = PathBuf::from(format!("{}/{below}", top.display()));
+            let (ours, theirs) = (resolve(&path), path.canonicalize());
+            let errno = |error: &io::Error| error.raw_os_error();
+            assert_eq!(ours.as_ref().ok(), theirs.as_ref().ok(), "{below}");
+            assert_eq!(ours.as_ref().err().map(errno), theirs.as_ref().err().map(errno), "{below}");
+        }
+        assert_eq!(resolve(Path::new("/")).unwrap(), Path::new("/"));
+    }
 }

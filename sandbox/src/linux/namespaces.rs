@@ -1,13 +1,17 @@
 //! Step 1: namespaces of our own.
 //!
-//! One `unshare` for all. The user namespace comes first in the kernel's order, so the others belong to it and an ordinary
-//! user may have them. Our user and group are mapped to themselves and nothing else is: files keep their owner's name (git
-//! asks whether a repository is its user's), and no other identity can be taken on.
+//! One `unshare` for all but the network. The user namespace comes first in the kernel's order, so the others belong to it and
+//! an ordinary user may have them. Our user and group are mapped to themselves and nothing else is: files keep their owner's
+//! name (git asks whether a repository is its user's), and no other identity can be taken on.
+//!
+//! A network namespace takes the kernel several times as long as all others together. So it is a step of its own, which
+//! the keeper takes while the first process builds the view; see `network.rs`.
 
 use std::fs;
 use std::io;
+use std::os::fd::BorrowedFd;
 
-use nix::sched::{CloneFlags, unshare};
+use nix::sched::{CloneFlags, setns, unshare};
 
 use super::{Step, failed};
 use crate::launch::{Layer, LayerFailure};
@@ -22,17 +26,16 @@ pub(super) enum Process {
 }
 
 /// Which layer each flag is.
-const ALL: [(CloneFlags, Layer); 7] = [
+const ALL: [(CloneFlags, Layer); 6] = [
     (CloneFlags::CLONE_NEWUSER, Layer::Userns),
     (CloneFlags::CLONE_NEWNS, Layer::Mountns),
     (CloneFlags::CLONE_NEWPID, Layer::Pidns),
-    (CloneFlags::CLONE_NEWNET, Layer::Netns),
     (CloneFlags::CLONE_NEWIPC, Layer::Ipcns),
     (CloneFlags::CLONE_NEWUTS, Layer::Utsns),
     (CloneFlags::CLONE_NEWCGROUP, Layer::Cgroupns),
 ];
 
-/// Enters namespaces of our own.
+/// Enters namespaces of our own, all but a network's.
 ///
 /// # Errors
 /// When the kernel does not give them, or does not let us map ourselves (AppArmor refuses there).
@@ -46,6 +49,26 @@ pub(super) fn enter(process: Process, layers: &mut Vec<Layer>) -> Step {
     map("uid_map", &format!("{user} {user} 1\n"))?;
     map("gid_map", &format!("{group} {group} 1\n"))?;
     layers.extend(wanted.map(|(_, layer)| *layer));
+    Ok(())
+}
+
+/// Enters a network namespace of our own, in which there is nothing; to be called after [`enter`].
+///
+/// # Errors
+/// When the kernel does not give it.
+pub(super) fn leave_network(layers: &mut Vec<Layer>) -> Step {
+    unshare(CloneFlags::CLONE_NEWNET).map_err(failed(Layer::Netns, "unshare netns"))?;
+    layers.push(Layer::Netns);
+    Ok(())
+}
+
+/// Enters the network namespace that the process behind `keeper` (a pidfd) is in.
+///
+/// # Errors
+/// When that process is gone.
+pub(super) fn join_network(keeper: BorrowedFd<'_>, layers: &mut Vec<Layer>) -> Step {
+    setns(keeper, CloneFlags::CLONE_NEWNET).map_err(failed(Layer::Netns, "setns netns"))?;
+    layers.push(Layer::Netns);
     Ok(())
 }
 

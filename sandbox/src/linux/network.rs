@@ -3,17 +3,86 @@
 //! The new network namespace has one interface, loopback, and it is down: nothing can be reached, not even by whoever
 //! gets round the system call filter. For Claude Code it is switched on, and the listeners that it may connect to are
 //! made inside and handed out: the shim accepts on them from outside, and no other process of the machine can reach them.
+//!
+//! Making the namespace takes the kernel a good part of the time of a launch. So the keeper does it while the first process
+//! builds the view; that one waits for it, and joins it before it gives up the privilege to do so. The program is
+//! started later still.
 
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
-use super::{Step, failed, raw, refused};
+use nix::errno::Errno;
+use rustix::process::{PidfdFlags, pidfd_open};
+
+use super::{Step, failed, namespaces, raw, refused};
 use crate::launch::{Layer, Network};
 
 /// Below this number a port needs a privilege outside, and people expect well-known services behind it.
 const FIRST_PORT: u16 = 1024;
 /// More than the two that a run needs would be a mistake.
 const MOST_LISTENERS: usize = 8;
+
+/// What tells the first process that the keeper is in its new network.
+pub(super) struct Meeting {
+    keeper: OwnedFd,
+    made_in: PipeReader,
+    made_out: PipeWriter,
+}
+
+/// The first process's side.
+pub(super) struct Joining {
+    keeper: OwnedFd,
+    made: PipeReader,
+}
+
+/// The keeper's side.
+pub(super) struct Making(PipeWriter);
+
+impl Meeting {
+    /// Called by the keeper.
+    pub(super) fn arrange() -> io::Result<Self> {
+        let keeper = pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+        let (made_in, made_out) = io::pipe()?;
+        Ok(Self { keeper, made_in, made_out })
+    }
+
+    pub(super) fn split(self) -> (Joining, Making) {
+        let Self { keeper, made_in, made_out } = self;
+        (Joining { keeper, made: made_in }, Making(made_out))
+    }
+}
+
+impl Joining {
+    /// Waits for the network and joins it.
+    ///
+    /// # Errors
+    /// When the keeper has failed to make it (it says so itself), or is gone.
+    pub(super) fn join(mut self, network: &Network, layers: &mut Vec<Layer>) -> Step {
+        self.made
+            .read_exact(&mut [0])
+            .map_err(|_| failed(Layer::Netns, "the keeper made no network")(Errno::ESRCH))?;
+        namespaces::join_network(self.keeper.as_fd(), layers)?;
+        // The keeper has switched it on by now.
+        layers.extend((*network != Network::None).then_some(Layer::Loopback));
+        Ok(())
+    }
+}
+
+impl Making {
+    /// Makes the network; gives the listeners that were asked for.
+    ///
+    /// # Errors
+    /// When the namespace, the interface or a listener cannot be had.
+    pub(super) fn make(mut self, network: &Network) -> Step<Vec<TcpListener>> {
+        let mut layers = Vec::new();
+        namespaces::leave_network(&mut layers)?;
+        let listeners = set_up(network, &mut layers)?;
+        // A first process that is gone needs no network, and has said why.
+        let _ = self.0.write_all(b"+");
+        Ok(listeners)
+    }
+}
 
 /// Sets the network up; gives the listeners that were asked for.
 ///

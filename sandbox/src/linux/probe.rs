@@ -70,6 +70,7 @@ fn report(policy: Policy, layers: Vec<Layer>, outcome: Step, mut to: impl Write)
 /// The keeper's steps, then the first process's.
 fn outer(policy: Policy, layers: &mut Vec<Layer>, to: &std::io::PipeWriter) -> Step {
     namespaces::enter(namespaces::Process::WithChildren, layers)?;
+    namespaces::leave_network(layers)?;
     // Commands have loopback only where the configuration says so; whether they could is found out here.
     network::set_up(&Network::Listeners { ports: vec![PORT] }, layers)?;
     match raw::fork().map_err(failed(Layer::Pidns, "fork"))? {

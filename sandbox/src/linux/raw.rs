@@ -1,11 +1,12 @@
 //! The system calls that have no safe form in the libraries used here.
-#![allow(unsafe_code, reason = "fork, _exit, mount_setattr, an ioctl; each with its reason beside it")]
+#![allow(unsafe_code, reason = "fork, clone, _exit, mount_setattr, an ioctl; each with its reason beside it")]
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::errno::Errno;
 use nix::libc;
+use nix::sched::CloneFlags;
 use nix::unistd::{ForkResult, Pid};
 
 /// Which side of a fork this is.
@@ -21,6 +22,22 @@ pub(super) fn fork() -> nix::Result<Fork> {
         ForkResult::Child => Ok(Fork::Child),
         ForkResult::Parent { child } => Ok(Fork::Parent(child)),
     }
+}
+
+/// The stack of a process that shares our memory; what it does is not deep.
+const STACK: usize = 256 * 1024;
+
+/// Starts a process that shares our memory until it has become another program or has ended; until then we sleep. Spares
+/// it a copy of our memory, and us the faults afterwards. `run` is what it does, and gives its exit code should it fail to
+/// become another program. Only for processes with one thread.
+pub(super) fn start(mut run: impl FnMut() -> u8) -> nix::Result<Pid> {
+    let mut stack = vec![0; STACK];
+    let run = Box::new(|| isize::from(run()));
+    let flags = CloneFlags::CLONE_VM | CloneFlags::CLONE_VFORK;
+    // SAFETY: we have one thread, and the kernel lets it go on only when the new process uses this memory no more, so that
+    // at any moment one of the two runs, as if `run` were called by us. Stack and closure live that long. The new process
+    // has descriptors, directory and signals of its own. A panic ends it: the callback is not one that unwinds.
+    unsafe { nix::sched::clone(run, &mut stack, flags, Some(libc::SIGCHLD)) }
 }
 
 /// Ends a forked child without running what the parent's exit would run.

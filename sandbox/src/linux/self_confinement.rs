@@ -30,7 +30,7 @@ pub(super) fn confine(reachable: &[PathBuf], layers: &mut Vec<Layer>) -> Step {
     // A process that cannot be dumped does not own its files in /proc, and so could not map its own identity.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
         .map_err(failed(Layer::Userns, "prctl PR_SET_DUMPABLE"))?;
-    let entered = namespaces::enter(Process::Itself, layers);
+    let entered = namespaces::enter(Process::Itself, layers).and_then(|()| namespaces::leave_network(layers));
     capabilities::hide_memory()?;
     entered?;
     minimal_root::build_for_itself(reachable, layers)?;

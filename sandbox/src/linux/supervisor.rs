@@ -93,15 +93,15 @@ impl Keeper {
         Ok(Self { pid, init, control, links, signals, watch, scratch_full: false })
     }
 
-    fn keep(mut self, limit: Option<TimeLimit>) -> u8 {
+    fn keep(mut self, limit: Option<TimeLimit>) -> ! {
         let ended = self.watch(Clock::start(limit)).unwrap_or_else(|_| torn_down());
         // Whatever is still inside is gone when this returns.
         self.kill();
         let number = rustix::process::Pid::from_raw(self.pid.as_raw());
         while let Err(rustix::io::Errno::INTR) = rustix::process::waitpid(number, WaitOptions::empty()) {}
         let _ = self.control.write_all(&serde_json::to_vec(&ended).unwrap_or_default());
-        drop(self);
-        end_as(ended.how)
+        // Whoever launched waits for this process: nothing is tidied up that its end tidies up.
+        raw::leave(end_as(ended.how))
     }
 
     fn kill(&self) {

@@ -35,12 +35,13 @@ pub(super) fn build(request: &LaunchRequest, confinement: &Confinement, layers: 
     scratch.attach(CWD, &covered)?;
     places.iter().try_for_each(|place| attach(place, &covered, &scratch))?;
     scratch::seal(&scratch, &confinement.scratch)?;
+    let table = masks::mount_table()?;
     layers.push(Layer::Scratch);
     devices.put(CWD, Path::new("/dev"), dev::Extent::Full)?;
     layers.push(Layer::Dev);
     proc::mount()?.attach(CWD, Path::new("/proc"))?;
     layers.push(Layer::Proc);
-    masks::apply(confinement, &needed(request, confinement), &covered)?;
+    masks::apply(confinement, &needed(request, confinement), &covered, &table)?;
     layers.push(Layer::Masks);
     // Whatever was the current directory still shows what was there before.
     rustix::process::chdir("/").map_err(super::failed(Layer::ReadOnlyView, "chdir /"))

@@ -32,7 +32,7 @@ async fn failure(policy: Policy, confinement: &Confinement, host: &Host) -> (Lay
 async fn the_layers_in_force_are_told_in_the_order_in_which_they_were_put_up() {
     let host = Host::new();
     let run = run(&request(Policy::Command, &["/bin/true"]), &command(&host)).await;
-    let expected = "userns mountns pidns netns ipcns utsns cgroupns read_only_view scratch dev proc masks capabilities \
+    let expected = "userns mountns pidns ipcns utsns cgroupns read_only_view scratch dev proc masks netns capabilities \
         no_new_privs rlimits landlock landlock_tcp landlock_scopes seccomp";
     // What Landlock has beyond its file rules depends on the kernel.
     let optional = |name: &&str| !["landlock_tcp", "landlock_scopes"].contains(name);

@@ -13,6 +13,7 @@
 //! At every instant the path has the old bytes or the new ones, whole. What a crash may leave besides is the temporary
 //! file, which the intent names, and directories that had to be made.
 
+mod creating;
 mod current;
 mod fault;
 mod intent;
@@ -21,6 +22,8 @@ mod metadata;
 mod perform;
 mod place;
 mod reconcile;
+mod removing;
+mod replacing;
 mod steps;
 mod swap;
 mod target;

@@ -63,7 +63,7 @@ fn settle(replacer: &Replacer, files: &SessionFiles, intent: &Intent) -> Result<
         .ok_or_else(|| ReplaceFault::Busy { path: intent.path.clone() })?;
     let place = Place::find(files, &intent.path)?;
     if place.missing.is_empty() {
-        Remains { place: &place, intent, temporary }.clear()?;
+        Remains { replacer, place: &place, intent, temporary }.clear()?;
     }
     Ok(verdict(&Seen::look(&place, &place.name)?, intent))
 }
@@ -132,6 +132,7 @@ impl Seen {
 
 /// The temporary file of a write that did not end.
 struct Remains<'a> {
+    replacer: &'a Replacer,
     place: &'a Place,
     intent: &'a Intent,
     temporary: CString,
@@ -153,7 +154,9 @@ impl Remains<'_> {
                 self.place.sync()
             }
             Origin::OldAndChanged => match there.identity() {
-                Some(ours) => swap::put_back(self.place, &self.temporary, ours),
+                Some(ours) => {
+                    swap::put_back(self.place, &self.temporary, ours, || is_untouched(self.replacer, &there))
+                }
                 None => swap::put_back_removed(self.place, &self.temporary),
             },
             Origin::Foreign => Err(ReplaceFault::Uncertain {
@@ -179,12 +182,22 @@ impl Remains<'_> {
             }
         };
         match (is_old, is_known, is_done) {
-            (true, true, _) if !writers(file).disturbed() => Origin::OldAsExpected,
+            (true, true, _) if !writers(self.replacer, file).disturbed() => Origin::OldAsExpected,
             (true, _, true) => Origin::OldAndChanged,
             (true, _, false) => Origin::Foreign,
             (false, true, _) | (false, false, false) => Origin::Ours,
             (false, false, true) => Origin::Foreign,
         }
+    }
+}
+
+/// Whether nobody writes, or has written since, to a file that was looked at.
+fn is_untouched(replacer: &Replacer, seen: &Seen) -> bool {
+    match seen {
+        Seen::File { file, sha256, .. } => {
+            !writers(replacer, file).disturbed() && hash(file).is_ok_and(|now| now == *sha256)
+        }
+        Seen::Nothing | Seen::Other(_) => false,
     }
 }
 

@@ -1,13 +1,14 @@
 //! From lines to one filter.
 //!
-//! The program is as short as it can be made simply: the kernel runs it for every call number when it is installed, and
-//! that, with its translation, is a good part of what a launch costs.
+//! The way to each answer is kept short: the kernel runs the program for every call number when it is installed, which
+//! would be a good part of what a launch costs, and for many calls whenever they are made.
 //!
 //! ```text
 //! foreign architecture, x32         kill
-//! calls that are always refused     one comparison each, jump to the answer
-//! calls refused for some arguments  compared, then each way in which a line can hold
-//! all else                          allow
+//! the number                        bisected, down to a few of the calls that are refused
+//!   always refused                  one comparison each, jump to the answer
+//!   refused for some arguments      compared, then each way in which a line can hold
+//!   all else                        allow
 //! ```
 //!
 //! Used when the crate is built, and by its tests; see `build.rs`.
@@ -85,13 +86,35 @@ pub fn compile(rules: &Rules, target: Target) -> Result<Vec<Instruction>, Broken
             add(&mut calls, line, answer, &rules.numbers, target)?;
         }
     }
-    let (always, sometimes): (Vec<_>, Vec<_>) = calls.into_iter().partition(|(_, call)| call.is_always());
+    let calls: Vec<_> = calls.into_iter().collect();
     let mut program = prologue(target);
-    for (answer, numbers) in by_answer(always) {
+    program.extend(bisect(&calls)?);
+    Ok(program)
+}
+
+/// Fewer calls than this are compared one after the other.
+const FEW: usize = 8;
+
+/// Finds the call's number among `calls`, which are sorted by it. Always ends in an answer.
+fn bisect(calls: &[(u32, Call)]) -> Result<Vec<Instruction>, Broken> {
+    let (low, high) = calls.split_at(calls.len() / 2);
+    let Some((pivot, _)) = high.first().filter(|_| calls.len() > FEW) else { return refuse(calls) };
+    let low = bisect(low)?;
+    let mut program = vec![(JUMP_IF_AT_LEAST, short(low.len())?, 0, *pivot)];
+    program.extend(low);
+    program.extend(bisect(high)?);
+    Ok(program)
+}
+
+/// Refuses these calls and allows all others.
+fn refuse(calls: &[(u32, Call)]) -> Result<Vec<Instruction>, Broken> {
+    let (always, sometimes): (Vec<_>, Vec<_>) = calls.iter().partition(|(_, call)| call.is_always());
+    let mut program = Vec::new();
+    for (answer, numbers) in by_answer(&always) {
         program.extend(refuse_all(&numbers, answer)?);
     }
     for (number, call) in sometimes {
-        program.extend(refuse_sometimes(number, &call)?);
+        program.extend(refuse_sometimes(*number, call)?);
     }
     program.push((ANSWER, 0, 0, ALLOW));
     Ok(program)
@@ -140,10 +163,10 @@ fn prologue(target: Target) -> Vec<Instruction> {
     program
 }
 
-fn by_answer(always: Vec<(u32, Call)>) -> BTreeMap<u32, Vec<u32>> {
+fn by_answer(always: &[&(u32, Call)]) -> BTreeMap<u32, Vec<u32>> {
     let mut answers: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (number, call) in always {
-        answers.entry(call.answer).or_default().push(number);
+        answers.entry(call.answer).or_default().push(*number);
     }
     answers
 }
