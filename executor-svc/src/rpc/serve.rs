@@ -67,7 +67,7 @@ pub async fn serve(services: Services, sockets: Sockets, end: watch::Receiver<bo
     let front = FrontServer::new(FrontService::new(engine.clone(), worktrees))
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE);
-    let operator = OperatorServer::new(OperatorService::new(engine.clone(), shutdown))
+    let operator = OperatorServer::new(OperatorService::new(engine.clone(), actions.clone(), shutdown))
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE);
     let runner = RunnerServer::new(RunnerService::new(engine, actions, runners))

@@ -1,7 +1,7 @@
 //! Doing what was prepared.
 
 use std::ffi::CStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::AtFlags;
 use serde::Serialize;
@@ -14,6 +14,7 @@ use super::steps::Step;
 use super::swap;
 use super::target::Prepared;
 use super::temporary::{Temporary, as_name};
+use crate::files::session::SessionFiles;
 
 /// What a write did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -85,7 +86,7 @@ impl Prepared {
             before_sha256: self.intent.before.sha256().map(str::to_owned),
             after_sha256: self.intent.after.sha256().map(str::to_owned),
             created_directories: made.into_iter().map(|directory| directory.path).collect(),
-            removed_directories: self.remove_empty_directories(),
+            removed_directories: remove_empty(&self.files, &self.place.path, &self.empty_directories),
             how,
             foreign_writer_check: check,
         }
@@ -168,17 +169,21 @@ impl Prepared {
         }
         Err(self.conflict("it was written, and another process changed it again at once"))
     }
+}
 
-    fn remove_empty_directories(&self) -> Vec<PathBuf> {
-        let mut removed = Vec::new();
-        for directory in &self.empty_directories {
-            let Ok(place) = Place::find(&self.files, directory) else { break };
-            if rustix::fs::unlinkat(&place.directory, &place.name, AtFlags::REMOVEDIR).is_err() {
-                break;
-            }
-            let _ = place.sync();
-            removed.push(directory.clone());
+/// Removes those of these directories that are empty, as far as they lie on the way to the file; gives them, innermost
+/// first.
+pub(super) fn remove_empty(files: &SessionFiles, file: &Path, directories: &[PathBuf]) -> Vec<PathBuf> {
+    let mut wanted: Vec<_> = directories.iter().filter(|directory| file.starts_with(directory)).collect();
+    wanted.sort_by_key(|directory| std::cmp::Reverse(directory.components().count()));
+    let mut removed = Vec::new();
+    for directory in wanted {
+        let Ok(place) = Place::find(files, directory) else { break };
+        if rustix::fs::unlinkat(&place.directory, &place.name, AtFlags::REMOVEDIR).is_err() {
+            break;
         }
-        removed
+        let _ = place.sync();
+        removed.push(directory.clone());
     }
+    removed
 }
