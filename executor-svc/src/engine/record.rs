@@ -85,6 +85,7 @@ fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -
         Effect::ReplyCommitted { .. } => record_reply(tx, session, effect, now)?,
         Effect::ActionPrepared { .. }
         | Effect::UndoPrepared(_)
+        | Effect::ResolvePrepared(_)
         | Effect::ActionSettled { .. }
         | Effect::ActionCancelled { .. }
         | Effect::ActionUncertain { .. } => record_action(tx, session, effect, now)?,
