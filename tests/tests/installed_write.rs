@@ -31,8 +31,8 @@ fn git(directory: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A file's mode, time of change and bytes.
-type Seen = (u32, i64, i64, Vec<u8>);
+/// A file's mode, time of change and SHA-256.
+type Seen = (u32, i64, i64, String);
 
 /// Everything below a directory but the list of worktrees.
 fn snapshot(top: &Path) -> BTreeMap<PathBuf, Seen> {
@@ -51,7 +51,7 @@ fn snapshot(top: &Path) -> BTreeMap<PathBuf, Seen> {
                     facts.permissions().mode(),
                     facts.mtime(),
                     facts.mtime_nsec(),
-                    std::fs::read(&path).unwrap(),
+                    gatehouse_proto::digest::sha256_hex(&std::fs::read(&path).unwrap()),
                 );
                 found.insert(path, seen);
             }
@@ -118,6 +118,10 @@ async fn a_worktree_is_changed_and_its_source_stays_what_it_was() {
         list.contains(root.to_str().unwrap()) && list.contains("locked") && list.contains("detached"),
         "{list}"
     );
+    // The test's own git has refreshed the index.
+    let before = snapshot(&project.path());
+    removed_with_its_patch(&gateway, &brain, &project, &root);
+    assert_eq!(snapshot(&project.path()), before);
     gateway.finish().await;
 }
 

@@ -32,7 +32,7 @@ async fn create(caller: &mut Caller, file: &Path, content: &str) -> String {
 /// A session that has edited `a.txt` from "one" to "two".
 async fn edited(ground: &Ground) -> (Caller, PathBuf, String) {
     let mut caller = Caller::writing(ground).await;
-    let file = ground.path("project/a.txt").canonicalize().unwrap_or(ground.path("project/a.txt"));
+    let file = ground.path("project/a.txt").canonicalize().unwrap_or_else(|_| ground.path("project/a.txt"));
     std::fs::write(&file, "one\r\n").unwrap();
     let action = edit(&mut caller, &file, "one", "two").await;
     (caller, file, action)

@@ -69,7 +69,7 @@ impl OperatorService {
     /// All changes in a session's worktree.
     pub(super) async fn patch(&self, id: &SessionId) -> Result<Vec<u8>, Wire> {
         let (_, worktree) = self.worktree_of(id).await?;
-        Ok(self.worktrees.patch(&worktree).await.map_err(|fault| unusable(&fault))?)
+        self.worktrees.patch(&worktree).await.map_err(|fault| unusable(&fault))
     }
 
     /// Removes a session's worktree, unless something in it would be lost that is not in the patch with this hash.
