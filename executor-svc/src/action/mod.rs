@@ -204,7 +204,7 @@ impl Actions {
                 // Marked before, or settled.
                 Ok(_) | Err(Fault::Refused(_)) => return,
                 Err(error) => {
-                    tracing::error!(%session, %error, "an uncertain action could not be marked yet")
+                    tracing::error!(%session, %error, "an uncertain action could not be marked yet");
                 }
             }
             tokio::time::sleep(AGAIN).await;

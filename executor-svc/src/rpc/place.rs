@@ -108,5 +108,5 @@ async fn verified(worktree: Worktree) -> RootStanding {
 }
 
 fn unfit(fault: &RepositoryFault) -> Spoken {
-    Spoken::new(fault.code(), format!("No worktree can be made of this: {fault}."), &fault.what_to_do())
+    Spoken::new(fault.code(), format!("No worktree can be made of this: {fault}."), fault.what_to_do())
 }
