@@ -166,9 +166,11 @@ fn actions(engine: &Engine, umask: Mode) -> Result<Actions, Failure> {
     let launcher = settings.helper("sandbox-launch");
     let commands = Commands::new(settings.commands.clone(), engine.policy().clone(), launcher)?;
     let writing = &settings.writing;
+    #[allow(clippy::useless_conversion, reason = "the type is narrower on macOS")]
+    let umask = u32::from(umask.bits());
     let options = ReplaceOptions {
         max_bytes: writing.max_file_bytes,
-        umask: umask.bits(),
+        umask,
         without_exchange: match writing.without_exchange {
             WithoutExchange::Rename => replace::WithoutExchange::Rename,
             WithoutExchange::Refuse => replace::WithoutExchange::Refuse,

@@ -4,7 +4,7 @@ use prost::Message;
 use serde_json::{Map, Value};
 use tonic::{Code, Status};
 
-use crate::codes::ErrorCode;
+use crate::codes::{ActionCode, ErrorCode};
 use crate::v1::ErrorDetail;
 
 /// What a session tool answers instead of a session: what happened, and what to do about it.
@@ -87,6 +87,47 @@ impl From<Refusal> for Status {
     }
 }
 
+/// What the operator's service answers when the machine's state forbids what was asked of an action: the code that a
+/// receipt would have. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActionRefusal {
+    /// The stable code.
+    pub code: ActionCode,
+    /// What happened, in a sentence.
+    pub message: String,
+    /// What the operator should do.
+    pub what_to_do: String,
+}
+
+impl ActionRefusal {
+    /// The refusal that a status of ours carries; `None` if it carries none.
+    #[must_use]
+    pub fn from_status(status: &Status) -> Option<Self> {
+        let detail = ErrorDetail::decode(status.details()).ok()?;
+        let code = ActionCode::parse(&detail.code)?;
+        Some(Self { code, message: detail.message, what_to_do: detail.what_to_do })
+    }
+}
+
+impl std::fmt::Display for ActionRefusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)
+    }
+}
+
+impl From<ActionRefusal> for Status {
+    fn from(refusal: ActionRefusal) -> Status {
+        let detail = ErrorDetail {
+            code: refusal.code.as_str().to_owned(),
+            message: refusal.message.clone(),
+            retryable: false,
+            what_to_do: refusal.what_to_do,
+            details_json: "{}".to_owned(),
+        };
+        Status::with_details(Code::FailedPrecondition, refusal.message, detail.encode_to_vec().into())
+    }
+}
+
 /// The gRPC code nearest in meaning, for clients that look no further.
 fn grpc_code(code: ErrorCode) -> Code {
     match code {
@@ -128,6 +169,22 @@ mod tests {
             assert_ne!(status.code(), Code::Ok);
             assert_eq!(Refusal::from_status(&status), Some(refusal));
         }
+    }
+
+    #[test]
+    fn every_action_code_survives_the_wire_and_is_no_refusal_of_a_session_tool() {
+        for code in ActionCode::ALL {
+            let refusal = ActionRefusal {
+                code: *code,
+                message: "what happened".to_owned(),
+                what_to_do: "what to do".to_owned(),
+            };
+            let status = Status::from(refusal.clone());
+            assert_eq!(ActionRefusal::from_status(&status), Some(refusal));
+            assert_eq!(Refusal::from_status(&status), None);
+        }
+        let other = Status::from(Refusal::new(ErrorCode::Internal, "x", "y"));
+        assert_eq!(ActionRefusal::from_status(&other), None);
     }
 
     #[test]

@@ -34,8 +34,9 @@ pub fn confine_self(policy: &SelfPolicy) -> Result<Vec<Layer>, LaunchError> {
 /// [`crate::launch::Policy::SelfConfinement`], and no process can do it to itself.
 ///
 /// # Errors
-/// When it is not confined, with what to do; it must not go on.
+/// [`LaunchError::Unsupported`] when it was not started confined, and a failed layer when what confines it is not this
+/// policy. What goes on after an error goes on unconfined.
 #[cfg(target_os = "macos")]
 pub fn confine_self(policy: &SelfPolicy) -> Result<Vec<Layer>, LaunchError> {
-    crate::macos::confine_self(&policy.reachable).map_err(LaunchError::Layer)
+    crate::macos::confine_self(&policy.reachable)
 }

@@ -54,6 +54,7 @@ impl Setup {
 #[derive(Debug)]
 pub struct Gateway {
     home: Option<TempDir>,
+    _worktrees: TempDir,
     top: PathBuf,
     port: u16,
     claude: Option<PathBuf>,
@@ -71,11 +72,18 @@ impl Gateway {
         // Socket paths have a low limit (104 bytes on macOS): the directory's name is short.
         let home = tempfile::Builder::new().prefix("gh").tempdir_in("/tmp").expect("/tmp is writable");
         let top = home.path().canonicalize().expect("it was just made");
-        std::fs::write(top.join("config.toml"), setup.config).expect("a private directory is writable");
+        // Where worktrees are is public, so they are not where everything else of the gateway is.
+        let worktrees = tempfile::Builder::new()
+            .prefix("gh-worktrees-")
+            .tempdir()
+            .expect("the temporary folder is writable");
+        let config = format!("{}\n[writing]\nworktree_dir = {:?}\n", setup.config, worktrees.path());
+        std::fs::write(top.join("config.toml"), config).expect("a private directory is writable");
         let free =
             TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
         let mut gateway = Self {
             home: Some(home),
+            _worktrees: worktrees,
             top,
             port: free.port(),
             claude: setup.claude,

@@ -131,7 +131,7 @@ impl Workshop {
         let kept = self
             .content
             .put_all(&contents)
-            .map_err(|fault| refused(fault.code(), &fault.to_string(), &fault.hint()))?;
+            .map_err(|fault| refused(fault.code(), &fault.to_string(), fault.hint()))?;
         Ok(Ready { prepared, words, kept })
     }
 }

@@ -10,8 +10,14 @@
 
 mod change;
 mod command;
+mod contents;
+mod difference;
+mod operation;
+mod prune;
 mod reconcile;
+mod resolve;
 mod short;
+mod undo;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,6 +36,10 @@ use crate::session::{CallState, Command, Refusal, Session, State};
 use crate::tools::{self, CheckedInput, ReadingInput, Receipt, ReceiptBudget, ToolContext, ToolName};
 
 use change::Workshop;
+pub use contents::ContentCheck;
+pub use difference::Difference;
+pub use operation::{OperationFault, OperatorRequest};
+pub use prune::{PruneAsk, PruneMode, Pruned};
 pub use short::ShortResult;
 
 /// Between two tries to record what must not be lost.
@@ -61,6 +71,10 @@ pub struct Actions {
     commands: Arc<Commands>,
     workshop: Workshop,
     files: Arc<Mutex<HashMap<SessionId, Arc<SessionFiles>>>>,
+    /// Held while something is done that the operator asked for.
+    operating: Arc<tokio::sync::Mutex<()>>,
+    /// Held while contents are pruned.
+    pruning: Arc<tokio::sync::Mutex<()>>,
 }
 
 enum Standing {
@@ -80,7 +94,14 @@ impl Actions {
     #[must_use]
     pub fn new(engine: Engine, commands: Commands, replacer: Replacer, content: ContentStore) -> Self {
         let workshop = Workshop { replacer, content };
-        Self { engine, commands: Arc::new(commands), workshop, files: Arc::default() }
+        Self {
+            engine,
+            commands: Arc::new(commands),
+            workshop,
+            files: Arc::default(),
+            operating: Arc::default(),
+            pruning: Arc::default(),
+        }
     }
 
     /// Gives the call's result, performing it if nobody has.
@@ -183,7 +204,7 @@ impl Actions {
                 // Marked before, or settled.
                 Ok(_) | Err(Fault::Refused(_)) => return,
                 Err(error) => {
-                    tracing::error!(%session, %error, "an uncertain action could not be marked yet")
+                    tracing::error!(%session, %error, "an uncertain action could not be marked yet");
                 }
             }
             tokio::time::sleep(AGAIN).await;

@@ -5,6 +5,7 @@ use gatehouse_proto::ids::{SessionId, ToolCallId};
 
 use super::change::Words;
 use super::{Actions, blocking, input_of};
+use crate::content::ContentFault;
 use crate::engine::Fault;
 use crate::files::replace::{Intent, Reconciled, Verdict};
 use crate::ledger::LedgerError;
@@ -25,6 +26,11 @@ impl Actions {
                 .session_id
                 .parse::<SessionId>()
                 .map_err(|error| LedgerError::damaged("action.session_id", error))?;
+            let uncertain = self.engine.load(&session).await?.uncertain;
+            if uncertain.iter().any(|action| action.as_str() == row.id) {
+                // A person decides, and nothing on disk changes before.
+                continue;
+            }
             tracing::warn!(%session, action = row.id, name = row.name, "an action was interrupted");
             self.reconcile_one(&session, &row).await?;
         }
@@ -35,6 +41,11 @@ impl Actions {
     pub(super) async fn reconcile_one(&self, session: &SessionId, row: &ActionRow) -> Result<(), Fault> {
         let id = row.id.parse::<ToolCallId>().map_err(|error| LedgerError::damaged("action.id", error))?;
         let budget = ReceiptBudget::of_bytes(row.budget as usize);
+        match row.name.as_str() {
+            actions::UNDO => return self.reconcile_undo(session, id, row).await,
+            actions::RESOLVE => return self.reconcile_resolve(session, id, row).await,
+            _ => {}
+        }
         match input_of(row)? {
             CheckedInput::Command(_) => {
                 let receipt = interrupted_command_receipt(&id, budget);
@@ -62,10 +73,14 @@ impl Actions {
         let budget = ReceiptBudget::of_bytes(row.budget as usize);
         let receipt = match verdict {
             Verdict::NotApplied => not_applied(&id, &input, budget),
-            Verdict::Applied => {
-                let words = self.words(id.clone(), budget, input, &intent).await?;
-                words.receipt_with(None, &directories)
-            }
+            Verdict::Applied => match self.words(id.clone(), budget, input, &intent).await? {
+                Ok(words) => words.receipt_with(None, &directories),
+                Err(fault) => {
+                    let why = format!("the file is what it should become, but {fault}");
+                    self.mark_uncertain(session, id, why).await;
+                    return Ok(());
+                }
+            },
             Verdict::Uncertain { why } => {
                 self.mark_uncertain(session, id, why).await;
                 return Ok(());
@@ -81,21 +96,17 @@ impl Actions {
         budget: ReceiptBudget,
         input: ChangeInput,
         intent: &Intent,
-    ) -> Result<Words, Fault> {
+    ) -> Result<Result<Words, ContentFault>, Fault> {
         let before = self.kept(intent.before.sha256()).await?;
-        let after = self.kept(intent.after.sha256()).await?.unwrap_or_default();
+        let after = self.kept(intent.after.sha256()).await?;
+        let (before, after) = match (before, after) {
+            (Ok(before), Ok(after)) => (before, after.unwrap_or_default()),
+            (Err(fault), _) | (_, Err(fault)) => return Ok(Err(fault)),
+        };
         // The same input and the same bytes gave this plan once already.
         let facts =
             input.plan(before.as_deref()).map_or(Facts::Write { note: None }, |planned| planned.facts);
-        Ok(Words { id, budget, input, facts, before, after })
-    }
-
-    /// What the content store has of these bytes.
-    pub(super) async fn kept(&self, sha256: Option<&str>) -> Result<Option<Vec<u8>>, Fault> {
-        let Some(sha256) = sha256.map(str::to_owned) else { return Ok(None) };
-        let content = self.workshop.content.clone();
-        let bytes = blocking(move || content.get(&sha256)).await?;
-        Ok(Some(bytes.map_err(|error| LedgerError::damaged("content", error))?))
+        Ok(Ok(Words { id, budget, input, facts, before, after }))
     }
 }
 

@@ -4,6 +4,7 @@
 //! follows from a commit (waking waiters, orders to the runner room, ending actions that were cancelled) happens right
 //! after it on that thread, whether or not the asker is still there. Reading goes past the writer.
 
+mod exclusive;
 mod flight;
 mod performing;
 mod record;
@@ -19,6 +20,7 @@ use rusqlite::Connection;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
+pub use exclusive::Remark;
 pub use flight::{Flight, Takeoff};
 pub use performing::{Entry, Performed, Performing};
 pub use recovery::{Guess, RecoverySecret, SecretError, Tries, private_file};

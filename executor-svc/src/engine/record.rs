@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::clock::Timestamp;
 use crate::files::replace::Intent;
 use crate::ledger::{LedgerError, actions, journal, runs, sessions, turns};
-use crate::session::{Effect, Receipt, Session, TurnKind};
+use crate::session::{Effect, Receipt, ResolveAsk, Session, TurnKind, UndoAsk};
 use crate::tools;
 
 /// Writes the session's value.
@@ -83,43 +83,94 @@ fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -
             json!({ "turn_id": turn_id, "why": why })
         }
         Effect::ReplyCommitted { .. } => record_reply(tx, session, effect, now)?,
-        Effect::ActionPrepared { id, intent } => {
-            let text = intent.as_deref().map(intent_text).transpose()?;
-            actions::prepare(tx, id, text.as_deref())?;
-            json!({ "tool_call_id": id, "write": intent.as_deref().map(intent_facts) })
-        }
-        Effect::UndoPrepared(ask) => {
-            let undo = actions::NewUndo {
-                id: &ask.id,
-                session: &session.id,
-                reverts: &ask.reverts,
-                intent: &intent_text(&ask.intent)?,
-                budget: RECEIPT_OF_UNDO,
-                at: now,
-            };
-            actions::insert_undo(tx, &undo)?;
-            json!({ "tool_call_id": ask.id, "reverts": ask.reverts, "write": intent_facts(&ask.intent) })
-        }
-        Effect::ActionSettled { id, receipt } => record_receipt(tx, id, receipt, now)?,
-        Effect::ActionCancelled { id, name, why } => {
-            let tool =
-                tools::ToolName::parse(name).ok_or_else(|| LedgerError::damaged("action.name", name))?;
-            let receipt = tools::cancelled_receipt(id, tool, why, tools::ReceiptBudget::MIN);
-            record_receipt(tx, id, &receipt, now)?
-        }
-        Effect::ActionUncertain { id, why } => json!({ "tool_call_id": id, "why": why }),
+        Effect::ActionPrepared { .. }
+        | Effect::UndoPrepared(_)
+        | Effect::ResolvePrepared(_)
+        | Effect::ActionSettled { .. }
+        | Effect::ActionCancelled { .. }
+        | Effect::ActionUncertain { .. } => record_action(tx, session, effect, now)?,
         Effect::StopRequested => {
             json!({ "request_id": session.stop.as_ref().map(|stop| stop.request_id.as_str()) })
         }
         Effect::WorktreeMade { head, registration } => json!({ "head": head, "registration": registration }),
+        Effect::WorktreeRemoved { registration } => json!({ "registration": registration }),
         Effect::LeaseRotated | Effect::LeaseRanOut | Effect::Stopped => json!({}),
         Effect::Attached => json!({ "enforced_by": session.enforced_by }),
         Effect::Launch { .. } | Effect::EndRunner { .. } => Value::Null,
     })
 }
 
-/// What the receipt of an undo may take, in bytes.
-const RECEIPT_OF_UNDO: u32 = 64 * 1024;
+fn record_action(
+    tx: &Connection,
+    session: &Session,
+    effect: &Effect,
+    now: Timestamp,
+) -> Result<Value, LedgerError> {
+    Ok(match effect {
+        Effect::ActionPrepared { id, intent } => {
+            let text = intent.as_deref().map(intent_text).transpose()?;
+            actions::prepare(tx, id, text.as_deref())?;
+            json!({ "tool_call_id": id, "write": intent.as_deref().map(intent_facts) })
+        }
+        Effect::UndoPrepared(ask) => record_undo(tx, session, ask, now)?,
+        Effect::ResolvePrepared(ask) => record_resolve(tx, session, ask, now)?,
+        Effect::ActionSettled { id, receipt } => record_receipt(tx, id, receipt, now)?,
+        Effect::ActionCancelled { id, name, why } => {
+            record_receipt(tx, id, &cancelled_receipt(id, name, why)?, now)?
+        }
+        Effect::ActionUncertain { id, why } => json!({ "tool_call_id": id, "why": why }),
+        _ => Value::Null,
+    })
+}
+
+/// What the receipt of what the operator does may take, in bytes: several have to fit beside each other into a turn.
+const RECEIPT_OF_OPERATION: u32 = 24 * 1024;
+
+fn record_undo(
+    tx: &Connection,
+    session: &Session,
+    ask: &UndoAsk,
+    now: Timestamp,
+) -> Result<Value, LedgerError> {
+    let undo = actions::NewOperation {
+        id: &ask.id,
+        session: &session.id,
+        name: actions::UNDO,
+        input: &json!({ "tool_call_id": ask.reverts, "request_id": ask.request_id }),
+        reverts: Some(&ask.reverts),
+        intent: Some(&intent_text(&ask.intent)?),
+        budget: RECEIPT_OF_OPERATION,
+        at: now,
+    };
+    actions::insert_operation(tx, &undo)?;
+    Ok(json!({ "tool_call_id": ask.id, "reverts": ask.reverts, "write": intent_facts(&ask.intent) }))
+}
+
+fn record_resolve(
+    tx: &Connection,
+    session: &Session,
+    ask: &ResolveAsk,
+    now: Timestamp,
+) -> Result<Value, LedgerError> {
+    let text = ask.intent.as_ref().map(intent_text).transpose()?;
+    let resolve = actions::NewOperation {
+        id: &ask.id,
+        session: &session.id,
+        name: actions::RESOLVE,
+        input: &json!({
+            "tool_call_id": ask.resolves, "decision": ask.decision, "request_id": ask.request_id,
+        }),
+        reverts: None,
+        intent: text.as_deref(),
+        budget: RECEIPT_OF_OPERATION,
+        at: now,
+    };
+    actions::insert_operation(tx, &resolve)?;
+    let write = ask.intent.as_ref().map(intent_facts);
+    Ok(json!({
+        "tool_call_id": ask.id, "resolves": ask.resolves, "decision": ask.decision, "write": write,
+    }))
+}
 
 fn intent_text(intent: &Intent) -> Result<String, LedgerError> {
     serde_json::to_string(intent).map_err(|error| LedgerError::damaged("action.intent", error))
@@ -166,6 +217,15 @@ fn record_reply(
         "text_sha256": gatehouse_proto::digest::sha256_hex(text.as_bytes()),
         "calls": calls,
     }))
+}
+
+fn cancelled_receipt(
+    id: &gatehouse_proto::ids::ToolCallId,
+    name: &str,
+    why: &str,
+) -> Result<Receipt, LedgerError> {
+    let tool = tools::ToolName::parse(name).ok_or_else(|| LedgerError::damaged("action.name", name))?;
+    Ok(tools::cancelled_receipt(id, tool, why, tools::ReceiptBudget::MIN))
 }
 
 fn record_receipt(

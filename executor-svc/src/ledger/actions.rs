@@ -1,6 +1,6 @@
 //! The `action` table: what was authorised, and the receipts.
 
-use gatehouse_proto::ids::{RunId, SessionId, ToolCallId, TurnId};
+use gatehouse_proto::ids::{RequestKey, RunId, SessionId, ToolCallId, TurnId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::LedgerError;
@@ -70,17 +70,21 @@ pub fn prepare(tx: &Connection, id: &ToolCallId, intent: Option<&str>) -> Result
     Ok(())
 }
 
-/// An undo that is prepared.
+/// What the operator does with an action, prepared: an action of its own, without a run.
 #[derive(Debug)]
-pub struct NewUndo<'a> {
+pub struct NewOperation<'a> {
     /// Its id.
     pub id: &'a ToolCallId,
     /// Its session.
     pub session: &'a SessionId,
-    /// The action that it undoes.
-    pub reverts: &'a ToolCallId,
+    /// [`UNDO`] or [`RESOLVE`].
+    pub name: &'static str,
+    /// What the operator asked for: the action that it is about, and the `request_id`.
+    pub input: &'a serde_json::Value,
+    /// The action that an undo undoes.
+    pub reverts: Option<&'a ToolCallId>,
     /// What is about to be done, JSON.
-    pub intent: &'a str,
+    pub intent: Option<&'a str>,
     /// What its receipt may take, in bytes.
     pub budget: u32,
     /// When.
@@ -89,27 +93,28 @@ pub struct NewUndo<'a> {
 
 /// The name under which an undo stands among the actions.
 pub const UNDO: &str = "Undo";
+/// The name under which a decision about an uncertain action does.
+pub const RESOLVE: &str = "Resolve";
 
-/// Adds an undo, prepared.
+/// Adds what the operator does, prepared.
 ///
 /// # Errors
 /// When the ledger cannot be written.
-pub fn insert_undo(tx: &Connection, undo: &NewUndo<'_>) -> Result<(), LedgerError> {
-    let input = serde_json::json!({ "tool_call_id": undo.reverts });
+pub fn insert_operation(tx: &Connection, new: &NewOperation<'_>) -> Result<(), LedgerError> {
     tx.prepare_cached(
         "INSERT INTO action (id, session_id, name, input, input_sha256, budget, state, authorised_at, intent, reverts)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'prepared', ?7, ?8, ?9)",
     )?
     .execute(params![
-        undo.id.as_str(),
-        undo.session.as_str(),
-        UNDO,
-        gatehouse_proto::digest::canonical_json(&input),
-        gatehouse_proto::digest::digest(&input),
-        undo.budget,
-        undo.at.millis(),
-        undo.intent,
-        undo.reverts.as_str(),
+        new.id.as_str(),
+        new.session.as_str(),
+        new.name,
+        gatehouse_proto::digest::canonical_json(new.input),
+        gatehouse_proto::digest::digest(new.input),
+        new.budget,
+        new.at.millis(),
+        new.intent,
+        new.reverts.map(ToolCallId::as_str),
     ])?;
     Ok(())
 }
@@ -218,6 +223,25 @@ pub fn load(connection: &Connection, id: &ToolCallId) -> Result<Option<ActionRow
     Ok(connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM action WHERE id = ?1"))?
         .query_row([id.as_str()], row)
+        .optional()?)
+}
+
+/// Looks up what the operator did under this id of a request.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn operation(
+    connection: &Connection,
+    session: &SessionId,
+    name: &str,
+    request: &RequestKey,
+) -> Result<Option<ActionRow>, LedgerError> {
+    Ok(connection
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM action
+             WHERE session_id = ?1 AND name = ?2 AND json_extract(input, '$.request_id') = ?3"
+        ))?
+        .query_row([session.as_str(), name, request.as_str()], row)
         .optional()?)
 }
 

@@ -19,7 +19,7 @@ pub struct Entry {
     pub seq: u64,
     /// When it was written.
     pub at: Timestamp,
-    /// The session it is about.
+    /// The session it is about; empty if it is about no single one.
     pub session_id: String,
     /// What happened, as `noun.verb`.
     pub kind: String,
@@ -40,11 +40,34 @@ pub fn append(
     kind: &str,
     body: &serde_json::Value,
 ) -> Result<u64, LedgerError> {
+    append_text(tx, at, session.as_str(), kind, body)
+}
+
+/// The same for what is about no single session; its `session_id` is empty.
+///
+/// # Errors
+/// As [`append`].
+pub fn append_for_all(
+    tx: &Connection,
+    at: Timestamp,
+    kind: &str,
+    body: &serde_json::Value,
+) -> Result<u64, LedgerError> {
+    append_text(tx, at, "", kind, body)
+}
+
+fn append_text(
+    tx: &Connection,
+    at: Timestamp,
+    session: &str,
+    kind: &str,
+    body: &serde_json::Value,
+) -> Result<u64, LedgerError> {
     let (last, previous) = head(tx)?;
     let entry = Entry {
         seq: last + 1,
         at,
-        session_id: session.to_string(),
+        session_id: session.to_owned(),
         kind: kind.to_owned(),
         body: body.to_string(),
     };

@@ -67,6 +67,18 @@ pub fn live(connection: &Connection) -> Result<Vec<String>, LedgerError> {
     )
 }
 
+/// The values of all sessions that are stopped or expired.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn ended(connection: &Connection) -> Result<Vec<String>, LedgerError> {
+    texts(
+        connection,
+        "SELECT state FROM session WHERE status IN ('stopped', 'lease_expired') ORDER BY id",
+        [],
+    )
+}
+
 /// The values of sessions that have expired; few, since they are looked at only for processes that are still ending.
 ///
 /// # Errors

@@ -1,31 +1,41 @@
 //! The operator's service.
 
-use std::pin::Pin;
+mod actions;
+mod asks;
+mod ends;
+mod events;
+mod worktrees;
 
-use gatehouse_proto::ids::{RequestKey, ToolCallId};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use gatehouse_proto::ids::ToolCallId;
 use gatehouse_proto::v1::{self, operator_server::Operator};
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status as Wire};
 
+use self::actions::{diff_view, listed};
+use self::asks::told;
 use super::refusals::spoken;
 use super::{checks, view};
+use crate::action::Actions;
 use crate::clock::Timestamp;
-use crate::engine::{Engine, Fault, Once, parse};
-use crate::ledger::actions::{self, ActionRow};
-use crate::ledger::{LedgerError, SCHEMA_VERSION, journal, sessions};
-use crate::session::{Command, Session, Status};
+use crate::engine::{Engine, Fault, parse};
+use crate::ledger::{LedgerError, SCHEMA_VERSION, actions as rows, journal, sessions};
+use crate::session::Session;
+use crate::worktree::Worktrees;
 
-/// How much of inputs and receipts a list of actions carries: well within the message that a client takes.
-const LISTED_BYTES: usize = 4 * 1024 * 1024;
-/// How many journal entries are read at a time for a watcher.
-const EVENTS_AT_A_TIME: u32 = 256;
+/// How much of a patch goes into one message, in bytes.
+const PATCH_PART: usize = 1 << 20;
 
 /// The service.
 #[derive(Debug, Clone)]
 pub struct OperatorService {
     engine: Engine,
+    actions: Actions,
+    worktrees: Arc<Worktrees>,
     started_at: Timestamp,
     shutdown: mpsc::Sender<()>,
 }
@@ -37,9 +47,14 @@ fn ledger(error: LedgerError) -> Wire {
 impl OperatorService {
     /// The service of this engine; `shutdown` ends the executor.
     #[must_use]
-    pub fn new(engine: Engine, shutdown: mpsc::Sender<()>) -> Self {
+    pub fn new(
+        engine: Engine,
+        actions: Actions,
+        worktrees: Arc<Worktrees>,
+        shutdown: mpsc::Sender<()>,
+    ) -> Self {
         let started_at = engine.now();
-        Self { engine, started_at, shutdown }
+        Self { engine, actions, worktrees, started_at, shutdown }
     }
 
     async fn view(&self, session: Session) -> Result<v1::SessionView, Wire> {
@@ -48,116 +63,6 @@ impl OperatorService {
             .read(move |connection| view::session_view(connection, &session, &in_flight, now))
             .await
             .map_err(ledger)
-    }
-
-    /// Stops a session in the operator's name; one that is stopped already is as it should be.
-    async fn stop(
-        &self,
-        id: &gatehouse_proto::ids::SessionId,
-        request_id: RequestKey,
-        reason: String,
-    ) -> Result<Session, Fault> {
-        let content_hash = gatehouse_proto::digest::digest(&serde_json::json!({ "reason": reason }));
-        let once = Once { scope: format!("stop {id}"), key: request_id.clone(), content_hash, mints: None };
-        let command = move |_: &rusqlite::Connection, claim| {
-            Ok(Command::Stop { lease: None, claim, request_id, reason })
-        };
-        match self.engine.submit(id, Some(once), command).await {
-            Ok(_)
-            | Err(Fault::Refused(
-                crate::session::Refusal::SessionStopped | crate::session::Refusal::SessionBusy(_),
-            )) => {
-                self.engine
-                    .wait_until(id, std::time::Duration::from_secs(10), |s| {
-                        s.state.status() == Status::Stopped
-                    })
-                    .await
-            }
-            Err(fault) => Err(fault),
-        }
-    }
-}
-
-/// The newest actions with input and receipt, as far as these fit into a message; the older ones without.
-fn listed(rows: Vec<ActionRow>) -> Vec<v1::ActionView> {
-    let mut left = LISTED_BYTES;
-    let mut actions: Vec<_> = rows
-        .into_iter()
-        .rev()
-        .map(|mut row| {
-            let bytes = row.input.len() + row.receipt.as_ref().map_or(0, String::len);
-            left = left.saturating_sub(bytes);
-            if left == 0 {
-                row.input.clear();
-                row.receipt = None;
-            }
-            action_view(row)
-        })
-        .collect();
-    actions.reverse();
-    actions
-}
-
-fn action_view(row: ActionRow) -> v1::ActionView {
-    v1::ActionView {
-        tool_call_id: row.id,
-        native_session_id: row.session_id,
-        run_id: row.run_id.unwrap_or_default(),
-        turn_id: row.turn_id.unwrap_or_default(),
-        name: row.name,
-        state: row.state,
-        authorised_at_ms: row.authorised_at.millis(),
-        finished_at_ms: row.finished_at.map(Timestamp::millis),
-        ok: row.ok,
-        code: row.code,
-        input_json: row.input,
-        receipt_json: row.receipt,
-        receipt_sha256: row.receipt_sha256,
-    }
-}
-
-/// Sends entries from `next` on, for as long as somebody listens.
-async fn follow(
-    engine: Engine,
-    mut next: u64,
-    session: Option<String>,
-    out: mpsc::Sender<Result<v1::Event, Wire>>,
-) {
-    let mut head = engine.journal_head();
-    loop {
-        head.mark_unchanged();
-        let wanted = session.clone();
-        let read = engine.read(move |connection| {
-            let entries = journal::entries(connection, next, wanted.as_deref(), EVENTS_AT_A_TIME)?;
-            Ok((entries, journal::last_seq(connection)?))
-        });
-        let (entries, last) = match read.await {
-            Ok(found) => found,
-            Err(error) => {
-                let _ = out.send(Err(ledger(error))).await;
-                return;
-            }
-        };
-        let full = entries.len() == EVENTS_AT_A_TIME as usize;
-        next = if full { entries.last().map_or(next, |entry| entry.seq + 1) } else { next.max(last + 1) };
-        for entry in entries {
-            let event = v1::Event {
-                seq: entry.seq,
-                at_ms: entry.at.millis(),
-                native_session_id: entry.session_id,
-                kind: entry.kind,
-                body_json: entry.body,
-            };
-            if out.send(Ok(event)).await.is_err() {
-                return;
-            }
-        }
-        if !full {
-            tokio::select! {
-                changed = head.changed() => if changed.is_err() { return },
-                () = out.closed() => return,
-            }
-        }
     }
 }
 
@@ -225,7 +130,7 @@ impl Operator for OperatorService {
             None => self.engine.read(journal::last_seq).await.map_err(ledger)? + 1,
         };
         let (out, events) = mpsc::channel(64);
-        tokio::spawn(follow(self.engine.clone(), next, ask.native_session_id, out));
+        tokio::spawn(events::follow(self.engine.clone(), next, ask.native_session_id, out));
         Ok(Response::new(Box::pin(ReceiverStream::new(events))))
     }
 
@@ -234,10 +139,10 @@ impl Operator for OperatorService {
         request: Request<v1::ListActionsRequest>,
     ) -> Result<Response<v1::ListActionsReply>, Wire> {
         let id = checks::session_id(request.into_inner().native_session_id)?;
-        self.engine.load(&id).await.map_err(spoken)?;
-        let rows =
-            self.engine.read(move |connection| actions::of_session(connection, &id)).await.map_err(ledger)?;
-        Ok(Response::new(v1::ListActionsReply { actions: listed(rows) }))
+        let uncertain = self.engine.load(&id).await.map_err(spoken)?.uncertain;
+        let list = move |connection: &_| listed(rows::of_session(connection, &id)?, &uncertain);
+        let actions = self.engine.read(list).await.map_err(ledger)?;
+        Ok(Response::new(v1::ListActionsReply { actions }))
     }
 
     async fn get_action(
@@ -246,8 +151,71 @@ impl Operator for OperatorService {
     ) -> Result<Response<v1::ActionView>, Wire> {
         let unknown = || Wire::not_found("no action has this id");
         let id = ToolCallId::try_from(request.into_inner().tool_call_id).map_err(|_| unknown())?;
-        let row = self.engine.read(move |connection| actions::load(connection, &id)).await.map_err(ledger)?;
-        Ok(Response::new(action_view(row.ok_or_else(unknown)?)))
+        Ok(Response::new(self.find_action(id).await?.ok_or_else(unknown)?))
+    }
+
+    async fn get_diff(&self, request: Request<v1::GetDiffRequest>) -> Result<Response<v1::DiffView>, Wire> {
+        let ask = request.into_inner();
+        let (session, action) = asks::named(ask.native_session_id, ask.tool_call_id)?;
+        let found = self.actions.difference(&session, &action).await.map_err(told)?;
+        Ok(Response::new(diff_view(found)))
+    }
+
+    async fn undo_action(
+        &self,
+        request: Request<v1::UndoActionRequest>,
+    ) -> Result<Response<v1::ActionView>, Wire> {
+        let ask = request.into_inner();
+        let ask = asks::request(ask.native_session_id, ask.tool_call_id, ask.request_id)?;
+        let undo = self.actions.undo(ask).await.map_err(told)?;
+        Ok(Response::new(self.shown(undo).await?))
+    }
+
+    async fn resolve_action(
+        &self,
+        request: Request<v1::ResolveActionRequest>,
+    ) -> Result<Response<v1::ActionView>, Wire> {
+        let ask = request.into_inner();
+        let decision = asks::decision(ask.decision())?;
+        let ask = asks::request(ask.native_session_id, ask.tool_call_id, ask.request_id)?;
+        let resolve = self.actions.resolve(ask, decision).await.map_err(told)?;
+        Ok(Response::new(self.shown(resolve).await?))
+    }
+
+    type PruneStream = Pin<Box<dyn Stream<Item = Result<v1::PruneProgress, Wire>> + Send>>;
+
+    async fn prune(&self, request: Request<v1::PruneRequest>) -> Result<Response<Self::PruneStream>, Wire> {
+        let progress = asks::prune(self.actions.clone(), request.into_inner());
+        Ok(Response::new(Box::pin(ReceiverStream::new(progress))))
+    }
+
+    async fn list_worktrees(
+        &self,
+        _: Request<v1::ListWorktreesRequest>,
+    ) -> Result<Response<v1::ListWorktreesReply>, Wire> {
+        Ok(Response::new(v1::ListWorktreesReply { worktrees: self.worktrees().await? }))
+    }
+
+    type GetWorktreePatchStream = Pin<Box<dyn Stream<Item = Result<v1::PatchPart, Wire>> + Send>>;
+
+    async fn get_worktree_patch(
+        &self,
+        request: Request<v1::GetWorktreePatchRequest>,
+    ) -> Result<Response<Self::GetWorktreePatchStream>, Wire> {
+        let id = checks::session_id(request.into_inner().native_session_id)?;
+        let patch = self.patch(&id).await?;
+        let parts: Vec<_> =
+            patch.chunks(PATCH_PART).map(|part| Ok(v1::PatchPart { bytes: part.to_vec() })).collect();
+        Ok(Response::new(Box::pin(tokio_stream::iter(parts))))
+    }
+
+    async fn remove_worktree(
+        &self,
+        request: Request<v1::RemoveWorktreeRequest>,
+    ) -> Result<Response<v1::WorktreeView>, Wire> {
+        let ask = request.into_inner();
+        let id = checks::session_id(ask.native_session_id)?;
+        Ok(Response::new(Self::remove_worktree(self, &id, ask.saved_patch_sha256).await?))
     }
 
     async fn stop_session(
@@ -266,24 +234,7 @@ impl Operator for OperatorService {
         &self,
         _: Request<v1::VerifyLedgerRequest>,
     ) -> Result<Response<v1::VerifyLedgerReply>, Wire> {
-        let reply = match self.engine.read(journal::verify).await.map_err(ledger)? {
-            journal::Verdict::Whole(entries) => v1::VerifyLedgerReply {
-                ok: true,
-                entries,
-                broken_at_seq: None,
-                message: format!("The chain of {entries} entries is whole."),
-            },
-            journal::Verdict::Broken(seq) => v1::VerifyLedgerReply {
-                ok: false,
-                entries: seq - 1,
-                broken_at_seq: Some(seq),
-                message: format!(
-                    "Entry {seq} is missing or is not what was written; the {} before it are whole.",
-                    seq - 1
-                ),
-            },
-        };
-        Ok(Response::new(reply))
+        Ok(Response::new(self.verify().await.map_err(spoken)?))
     }
 
     async fn shutdown(
@@ -303,49 +254,5 @@ impl Operator for OperatorService {
         // Full only if a shutdown is under way already.
         let _ = self.shutdown.try_send(());
         Ok(Response::new(v1::ShutdownReply { stopped_runners }))
-    }
-}
-
-impl OperatorService {
-    /// Ends every run, all at the same time, and sees those out that are ending already; gives how many are gone.
-    async fn end_all_runs(&self) -> Result<u32, LedgerError> {
-        let mut ends = tokio::task::JoinSet::new();
-        for session in self.with_a_process().await? {
-            let this = self.clone();
-            ends.spawn(async move {
-                let id = session.id.clone();
-                match this.end_run(session).await {
-                    Ok(true) => return 1,
-                    Ok(false) => tracing::error!(session = %id, "a runner did not end in time"),
-                    Err(fault) => tracing::error!(session = %id, %fault, "a run could not be ended"),
-                }
-                0
-            });
-        }
-        Ok(ends.join_all().await.into_iter().sum())
-    }
-
-    /// Sessions with a run under way, or with one whose process is still being ended.
-    async fn with_a_process(&self) -> Result<Vec<Session>, LedgerError> {
-        let looked = self.engine.read(|connection| {
-            let mut texts = sessions::live(connection)?;
-            texts.extend(sessions::expired_with_a_process(connection)?);
-            texts.iter().map(|text| parse(text)).collect::<Result<Vec<_>, _>>()
-        });
-        let mut found = looked.await?;
-        found.retain(|session| session.state.run().is_some() || session.ending.is_some());
-        Ok(found)
-    }
-
-    /// Ends a session's run and keeps the session: it can be continued when the gateway is back. Gives whether the
-    /// process is seen to be gone.
-    async fn end_run(&self, session: Session) -> Result<bool, Fault> {
-        if let Some((run_id, epoch)) = session.state.run().map(|run| (run.id.clone(), run.epoch)) {
-            let command = Command::Interrupt { run_id, epoch, why: "the gateway was shut down".to_owned() };
-            self.engine.submit(&session.id, None, move |_, _| Ok(command)).await?;
-        }
-        let limit = std::time::Duration::from_secs(10);
-        let ended = self.engine.wait_until(&session.id, limit, |s| s.ending.is_none()).await?;
-        Ok(ended.ending.is_none())
     }
 }

@@ -82,6 +82,7 @@ impl Places {
             // What is half made is made anew.
             Some(Isolation::Planned(_)) => RootStanding::Same,
             Some(Isolation::Made { worktree, .. }) => verified(worktree).await,
+            Some(Isolation::Removed { .. }) => RootStanding::Changed("its worktree was removed".to_owned()),
             None => self.same_root(session.root, session.profile).await,
         }
     }
@@ -108,5 +109,5 @@ async fn verified(worktree: Worktree) -> RootStanding {
 }
 
 fn unfit(fault: &RepositoryFault) -> Spoken {
-    Spoken::new(fault.code(), format!("No worktree can be made of this: {fault}."), &fault.what_to_do())
+    Spoken::new(fault.code(), format!("No worktree can be made of this: {fault}."), fault.what_to_do())
 }

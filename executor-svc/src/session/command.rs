@@ -7,6 +7,7 @@ use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId, ToolCallId, Tu
 use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
+use super::operating::{Resolution, ResolveAsk, UndoAsk};
 use super::state::{Profile, RootBinding, Session, SubagentPolicy, TurnKey};
 use super::{Isolation, Refusal};
 use crate::files::replace::Intent;
@@ -122,6 +123,8 @@ pub enum Command {
         /// The worktree.
         worktree: Box<Worktree>,
     },
+    /// The operator: the session's worktree is removed.
+    WorktreeRemoved,
     /// The shim: Claude Code asks.
     OpenTurn(TurnAsk),
     /// The action path: this action's intent is durable from now on.
@@ -132,7 +135,9 @@ pub enum Command {
         intent: Option<Box<Intent>>,
     },
     /// The operator: undo an action's effect. Its intent is durable from now on.
-    BeginUndo(Box<UndoAsk>),
+    BeginUndo(Claim, Box<UndoAsk>),
+    /// The operator: decide what an uncertain action comes to. What is to be written is durable from now on.
+    BeginResolve(Claim, Box<ResolveAsk>),
     /// The action path: this action has its receipt.
     Settle {
         /// The action.
@@ -175,12 +180,7 @@ pub enum Command {
         why: String,
     },
     /// The operator: this is what the uncertain action comes to.
-    Resolve {
-        /// The action.
-        id: ToolCallId,
-        /// Its receipt.
-        receipt: Receipt,
-    },
+    Resolve(Box<Resolution>),
     /// The reaper: look whether the lease has run out.
     CheckLease,
     /// A starting executor: nothing of the old one is in flight any more.
@@ -242,19 +242,6 @@ pub struct CallRequest {
     pub input: String,
     /// Digest of the input.
     pub input_sha256: String,
-}
-
-/// The operator undoes an action.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UndoAsk {
-    /// The id of the undo, which is an action itself.
-    pub id: ToolCallId,
-    /// The action that it undoes.
-    pub reverts: ToolCallId,
-    /// What is about to be done.
-    pub intent: Intent,
-    /// Actions that are being performed at this moment.
-    pub performing: Vec<ToolCallId>,
 }
 
 /// Claude Code asks for an answer.

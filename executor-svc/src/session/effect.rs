@@ -2,7 +2,8 @@
 
 use gatehouse_proto::ids::{RequestKey, RunId, ToolCallId, TurnId};
 
-use super::command::{CallRequest, Receipt, UndoAsk};
+use super::command::{CallRequest, Receipt};
+use super::operating::{ResolveAsk, UndoAsk};
 use super::state::{TurnKey, TurnKind};
 use crate::files::replace::Intent;
 
@@ -91,6 +92,8 @@ pub enum Effect {
     },
     /// An undo's intent is durable.
     UndoPrepared(Box<UndoAsk>),
+    /// What the operator decided of an uncertain action is durable.
+    ResolvePrepared(Box<ResolveAsk>),
     /// An action has its receipt.
     ActionSettled {
         /// The action.
@@ -121,6 +124,11 @@ pub enum Effect {
         /// Its name in the repository's list.
         registration: String,
     },
+    /// The session's worktree is removed.
+    WorktreeRemoved {
+        /// Its name in the repository's list.
+        registration: String,
+    },
     /// The lease has a new id.
     LeaseRotated,
     /// The lease ran out.
@@ -146,10 +154,12 @@ impl Effect {
             Self::ReplyCommitted { .. } => "reply.committed",
             Self::ActionPrepared { .. } => "action.prepared",
             Self::UndoPrepared(_) => "undo.prepared",
+            Self::ResolvePrepared(_) => "resolve.prepared",
             Self::ActionSettled { .. } => "action.settled",
             Self::ActionCancelled { .. } => "action.cancelled",
             Self::ActionUncertain { .. } => "action.uncertain",
             Self::WorktreeMade { .. } => "worktree.made",
+            Self::WorktreeRemoved { .. } => "worktree.removed",
             Self::LeaseRotated => "lease.rotated",
             Self::LeaseRanOut => "lease.expired",
             Self::StopRequested => "stop.requested",

@@ -6,7 +6,7 @@ use super::command::{Answer, Command, NewSession, RootStanding, Step};
 use super::effect::Effect;
 use super::lease::Lease;
 use super::state::{Attachment, Run, Session, State};
-use super::{Refusal, actions, isolation, lease, reply, running, stopping, turns};
+use super::{Refusal, actions, isolation, lease, operating, reply, running, stopping, turns};
 use crate::clock::Timestamp;
 use crate::ledger::once::Claim;
 
@@ -31,11 +31,13 @@ pub fn create(new: NewSession, now: Timestamp) -> Step {
         isolation: new.isolation,
         finishing: Vec::new(),
         undoing: None,
+        uncertain: Vec::new(),
         runs: 0,
         turns: 0,
         last_result: None,
         stop: None,
         unreported: Vec::new(),
+        told_late: Vec::new(),
         enforced_by: Vec::new(),
     };
     let mut effects = vec![Effect::SessionCreated];
@@ -76,17 +78,19 @@ fn decide(session: Session, now: Timestamp, command: Command) -> Result<Step, Re
         Command::WorktreeMade { run_id, epoch, worktree } => {
             isolation::made(session, &run_id, epoch, *worktree)
         }
+        Command::WorktreeRemoved => isolation::removed(session),
         Command::OpenTurn(ask) => turns::open(session, now, ask),
         Command::Prepare { id, intent } => actions::prepare(session, &id, intent),
-        Command::BeginUndo(ask) => actions::begin_undo(session, ask),
+        Command::BeginUndo(claim, ask) => operating::begin_undo(session, &claim, ask),
+        Command::BeginResolve(claim, ask) => operating::begin_resolve(session, &claim, ask),
         Command::Settle { id, receipt } => actions::settle(session, now, &id, receipt),
         Command::EndRun { run_id, epoch, outcome } => running::end(session, now, &run_id, epoch, outcome),
         Command::Interrupt { run_id, epoch, why } => {
             Ok(running::interrupt(session, now, &run_id, epoch, &why))
         }
         Command::RunnerGone { run_id, epoch, why } => Ok(running::gone(session, now, &run_id, epoch, &why)),
-        Command::MarkUncertain { id, why } => actions::mark_uncertain(session, now, &id, why),
-        Command::Resolve { id, receipt } => actions::resolve(session, &id, receipt),
+        Command::MarkUncertain { id, why } => operating::mark_uncertain(session, now, &id, why),
+        Command::Resolve(resolution) => operating::resolve(session, *resolution),
         Command::CheckLease => Ok(lease::check(session, now)),
         Command::Restarted => Ok(restarted(session, now)),
     }

@@ -17,6 +17,7 @@ mod effect;
 mod isolation;
 mod lease;
 mod machine;
+mod operating;
 mod refusal;
 mod reply;
 mod running;
@@ -29,12 +30,13 @@ mod turns;
 
 pub use command::{
     Answer, CallRequest, Command, KnownTurn, LaunchFailure, NewSession, Receipt, RootStanding, RunOutcome,
-    SeenResult, Step, TokenStanding, TurnAsk, TurnStanding, UndoAsk,
+    SeenResult, Step, TokenStanding, TurnAsk, TurnStanding,
 };
 pub use effect::Effect;
 pub use isolation::Isolation;
 pub use lease::{Lease, RESTART_GRACE};
 pub use machine::{apply, create};
+pub use operating::{Decision, Resolution, ResolveAsk, UndoAsk};
 pub use refusal::{Refusal, ReplyFault};
 pub use state::{
     Attachment, Call, CallState, Ending, LastResult, Profile, ResultText, RootBinding, Run, Session, State,

@@ -53,8 +53,8 @@ pub(super) fn commit(
             state: CallState::Authorised,
         })
         .collect();
-    // What the answered turn showed, the caller has seen.
-    session.unreported.clear();
+    // What the answered turn showed when it was opened, the caller has seen.
+    session.unreported = std::mem::take(&mut session.told_late);
     let effect = Effect::ReplyCommitted {
         turn_id: offer.turn_id,
         run_id: run.id.clone(),

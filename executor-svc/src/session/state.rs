@@ -67,9 +67,12 @@ pub struct Session {
     pub ending: Option<Ending>,
     /// Actions of a closed run whose intent is durable and whose receipt is still to come.
     pub finishing: Vec<Call>,
-    /// An undo of the operator's whose receipt is still to come.
+    /// An undo or a resolving of the operator's whose receipt is still to come.
     #[serde(default)]
     pub undoing: Option<ToolCallId>,
+    /// Actions that are neither made nor not made; a person has to decide.
+    #[serde(default)]
+    pub uncertain: Vec<ToolCallId>,
     /// How many runs there have been.
     pub runs: u32,
     /// How many turns there have been.
@@ -80,6 +83,10 @@ pub struct Session {
     pub stop: Option<StopAsk>,
     /// Settled actions whose receipts stood in no answered turn.
     pub unreported: Vec<ToolCallId>,
+    /// Those of them that came while a turn was pending, which the caller may have read before: the next turn tells them
+    /// as well.
+    #[serde(default)]
+    pub told_late: Vec<ToolCallId>,
     /// The sandbox layers that confined the latest launch, as the launcher reported them.
     pub enforced_by: Vec<String>,
 }

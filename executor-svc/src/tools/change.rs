@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::edit::shown::Shown;
 use crate::files::replace::Outcome;
-use crate::files::text::Eol;
+use crate::files::text::{BOM, Eol};
 pub use receipt::{receipt, refusal};
 
 /// What a tool wants a file to be. Made of the input and the file's bytes alone: the same again from the same.
@@ -122,6 +122,43 @@ pub(super) fn eol_of(bytes: &[u8]) -> Option<Eol> {
     Shown::new(bytes).ok().map(|shown| shown.eol)
 }
 
+/// Whether the bytes are text that can be compared line by line.
+#[must_use]
+pub fn is_text(bytes: &[u8]) -> bool {
+    !bytes.contains(&0) && Shown::new(bytes).is_ok()
+}
+
+/// What a comparison of [`comparable`] texts does not show: line ends and byte order mark, if these differ.
+#[must_use]
+pub fn form_note(before: &[u8], after: &[u8]) -> Option<String> {
+    let mut changes = Vec::new();
+    if let (Some(old), Some(new)) = (end_name(before), end_name(after))
+        && old != new
+    {
+        changes.push(format!("the line ends change from {old} to {new}"));
+    }
+    match (before.starts_with(BOM), after.starts_with(BOM)) {
+        (true, false) => changes.push("the byte order mark goes".to_owned()),
+        (false, true) => changes.push("a byte order mark comes".to_owned()),
+        (true, true) | (false, false) => {}
+    }
+    if changes.is_empty() && before != after && comparable(before) == comparable(after) {
+        changes.push("some line ends change between LF and CR LF".to_owned());
+    }
+    (!changes.is_empty()).then(|| format!("Not shown: {}.", changes.join(", and ")))
+}
+
+/// How lines end, for a sentence; `None` if there are no line ends.
+fn end_name(bytes: &[u8]) -> Option<&'static str> {
+    match eol_of(bytes)? {
+        Eol::Lf => Some("LF"),
+        Eol::Crlf => Some("CR LF"),
+        Eol::Cr => Some("CR"),
+        Eol::Mixed => Some("mixed"),
+        Eol::None => None,
+    }
+}
+
 /// What was done to a file, for its receipt.
 #[derive(Debug, Clone, Copy)]
 pub struct Change<'a> {
@@ -137,4 +174,20 @@ pub struct Change<'a> {
     pub outcome: Option<&'a Outcome>,
     /// Directories that were made on the way, also where a crash came between.
     pub created_directories: &'a [PathBuf],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lines_do_not_show_is_said() {
+        assert_eq!(form_note(b"a\nb\n", b"a\nc\n"), None);
+        let ends = form_note(b"a\r\n", b"a\n").unwrap();
+        assert_eq!(ends, "Not shown: the line ends change from CR LF to LF.");
+        assert!(form_note(b"\xef\xbb\xbfa\n", b"a\n").unwrap().contains("mark goes"));
+        let mixed = form_note(b"a\r\nb\nc\n", b"a\nb\r\nc\n").unwrap();
+        assert!(mixed.contains("some line ends"), "{mixed}");
+        assert!(is_text("é\n".as_bytes()) && !is_text(b"a\0b") && !is_text(b"\xff"));
+    }
 }

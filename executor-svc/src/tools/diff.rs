@@ -36,11 +36,21 @@ struct Change {
 /// it does not fit. Passwords in URLs are not shown.
 #[must_use]
 pub fn unified(before: &str, after: &str, room: usize) -> Diff {
+    with_lines_up_to(LINE, before, after, room)
+}
+
+/// The same with lines of any length shown whole.
+#[must_use]
+pub fn unified_whole(before: &str, after: &str, room: usize) -> Diff {
+    with_lines_up_to(usize::MAX, before, after, room)
+}
+
+fn with_lines_up_to(longest: usize, before: &str, after: &str, room: usize) -> Diff {
     let (old, new) = (lines(before), lines(after));
     let changes = changes(&old, &new);
     let added = changes.iter().map(|change| change.after.1).sum();
     let removed = changes.iter().map(|change| change.before.1).sum();
-    let mut pen = Pen { text: String::new(), left: room };
+    let mut pen = Pen { text: String::new(), left: room, longest };
     let fits = hunks(&changes).into_iter().all(|hunk| pen.write(hunk, &old, &new));
     Diff { text: pen.text, truncated: !fits, added, removed }
 }
@@ -81,6 +91,8 @@ fn hunks(changes: &[Change]) -> Vec<&[Change]> {
 struct Pen {
     text: String,
     left: usize,
+    /// The longest line that is shown whole.
+    longest: usize,
 }
 
 impl Pen {
@@ -114,17 +126,28 @@ impl Pen {
         let come = &new[change.after.0..][..change.after.1];
         // Line for line only where there are as many.
         let paired = gone.len() == come.len();
-        let from = |index: usize| if paired { shown_from(gone[index], come[index]) } else { 0 };
-        gone.iter().enumerate().all(|(index, line)| self.line('-', line, from(index)))
-            && come.iter().enumerate().all(|(index, line)| self.line('+', line, from(index)))
+        let from = |index: usize| if paired { self.shown_from(gone[index], come[index]) } else { 0 };
+        let starts: Vec<usize> = (0..gone.len().max(come.len())).map(from).collect();
+        gone.iter().zip(&starts).all(|(line, from)| self.line('-', line, *from))
+            && come.iter().zip(&starts).all(|(line, from)| self.line('+', line, *from))
     }
 
     fn line(&mut self, mark: char, line: &str, from: usize) -> bool {
         let text = line.strip_suffix('\n').unwrap_or(line);
-        let (shown, cut) = line_from(text, from.min(text.len()), LINE);
+        let (shown, cut) = line_from(text, from.min(text.len()), self.longest);
         let (start, end) = (if from > 0 { "…" } else { "" }, if cut { "…" } else { "" });
         let unended = if line.ends_with('\n') { "" } else { "\n\\ No newline at end of file" };
         self.put(&format!("{mark}{start}{shown}{end}{unended}\n"))
+    }
+
+    /// Where to begin to show two long lines that differ somewhere inside.
+    fn shown_from(&self, one: &str, other: &str) -> usize {
+        if one.len().max(other.len()) <= self.longest {
+            return 0;
+        }
+        let same = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+        let from = same.saturating_sub(LINE / 4);
+        if from < LINE / 4 { 0 } else { one.floor_char_boundary(from) }
     }
 
     fn put(&mut self, text: &str) -> bool {
@@ -136,16 +159,6 @@ impl Pen {
         }
         fits
     }
-}
-
-/// Where to begin to show two long lines that differ somewhere inside.
-fn shown_from(one: &str, other: &str) -> usize {
-    if one.len().max(other.len()) <= LINE {
-        return 0;
-    }
-    let same = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
-    let from = same.saturating_sub(LINE / 4);
-    if from < LINE / 4 { 0 } else { one.floor_char_boundary(from) }
 }
 
 /// Lines as a hunk's head has them: the first, counted from 1, and how many.
@@ -192,6 +205,15 @@ mod tests {
         let before = format!("{}old{}\n", "é".repeat(5_000), "x".repeat(5_000));
         let diff = unified(&before, &before.replace("old", "new"), usize::MAX).text;
         assert!(diff.len() < 3_000 && diff.contains("éold") && diff.contains("énew"), "{diff}");
+    }
+
+    #[test]
+    fn a_whole_diff_cuts_no_line() {
+        let before = format!("{}old{}\n", "é".repeat(5_000), "x".repeat(5_000));
+        let after = before.replace("old", "new");
+        let diff = unified_whole(&before, &after, usize::MAX);
+        assert_eq!(diff.text, format!("@@ -1 +1 @@\n-{before}+{after}"));
+        assert!(!diff.truncated);
     }
 
     #[test]

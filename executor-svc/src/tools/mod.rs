@@ -14,6 +14,7 @@ mod globs;
 mod input;
 mod listing;
 pub mod notebook_edit;
+pub mod operation;
 mod patience;
 mod read;
 mod receipt;
@@ -309,7 +310,7 @@ pub fn perform(
 }
 
 fn perform_here(input: &ReadingInput, ctx: &ToolContext, budget: ReceiptBudget, id: &ToolCallId) -> Receipt {
-    let frame = receipt::Frame { id, name: input.tool(), budget };
+    let frame = receipt::Frame { id, name: input.tool().as_str(), budget };
     match input {
         ReadingInput::Read(input) => read::perform(input, ctx, &frame),
         ReadingInput::FindFiles(input) => find_files::perform(input, ctx, &frame),

@@ -28,7 +28,7 @@ pub(super) fn perform(
     place: PathBuf,
 ) -> Receipt {
     let name = input.tool();
-    let frame = Frame { id, name, budget };
+    let frame = Frame { id, name: name.as_str(), budget };
     if LEFT_BEHIND.load(Ordering::Acquire) >= MOST_LEFT_BEHIND {
         return frame.fault(&FileFault::TimedOut { path: place });
     }

@@ -50,7 +50,8 @@ impl ReceiptBudget {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame<'a> {
     pub id: &'a ToolCallId,
-    pub name: ToolName,
+    /// The logical tool, or what the operator did.
+    pub name: &'static str,
     pub budget: ReceiptBudget,
 }
 
@@ -106,7 +107,7 @@ impl Frame<'_> {
     }
 
     fn json(&self, body: &impl Serialize) -> Option<String> {
-        let whole = Success { tool_call_id: self.id, name: self.name.as_str(), ok: true, body };
+        let whole = Success { tool_call_id: self.id, name: self.name, ok: true, body };
         serde_json::to_string(&whole).ok()
     }
 
@@ -130,15 +131,8 @@ impl Frame<'_> {
         hint: &str,
         body: &impl Serialize,
     ) -> Receipt {
-        let whole = FailureBeside {
-            tool_call_id: self.id,
-            name: self.name.as_str(),
-            ok: false,
-            code,
-            message,
-            hint,
-            body,
-        };
+        let whole =
+            FailureBeside { tool_call_id: self.id, name: self.name, ok: false, code, message, hint, body };
         match serde_json::to_string(&whole) {
             Ok(json) if json.len() <= self.budget.bytes() => Receipt { ok: false, code: Some(code), json },
             _ => self.failure(code, message, hint),
@@ -159,7 +153,7 @@ impl Frame<'_> {
     ) -> Receipt {
         let whole = Failure {
             tool_call_id: self.id,
-            name: self.name.as_str(),
+            name: self.name,
             ok: false,
             code,
             message: cut_to_json_bytes(message, SENTENCE),
@@ -175,6 +169,6 @@ impl Frame<'_> {
 /// The receipt of an action that was never performed: cancelled, or answered by Claude Code itself.
 #[must_use]
 pub fn cancelled_receipt(id: &ToolCallId, name: ToolName, text: &str, budget: ReceiptBudget) -> Receipt {
-    let frame = Frame { id, name, budget };
+    let frame = Frame { id, name: name.as_str(), budget };
     frame.failure_with(ActionCode::Cancelled, text, "Nothing was done.", Some("not_invoked"))
 }

@@ -130,7 +130,7 @@ const WORDS: usize = 1024;
 /// The receipt of a command that ran.
 #[must_use]
 pub fn command_receipt(id: &ToolCallId, budget: ReceiptBudget, finished: &Finished) -> Receipt {
-    let frame = Frame { id, name: ToolName::RunCommand, budget };
+    let frame = Frame { id, name: ToolName::RunCommand.as_str(), budget };
     let HiddenCount { below_root, cut } = finished.hidden;
     let mut body = Body {
         exit_code: match finished.exit {
@@ -164,14 +164,14 @@ pub fn command_receipt(id: &ToolCallId, budget: ReceiptBudget, finished: &Finish
 /// The receipt of a command that was not started.
 #[must_use]
 pub fn refused_command_receipt(id: &ToolCallId, budget: ReceiptBudget, fault: &CommandFault) -> Receipt {
-    let frame = Frame { id, name: ToolName::RunCommand, budget };
+    let frame = Frame { id, name: ToolName::RunCommand.as_str(), budget };
     frame.failure(fault.code(), &fault.to_string(), &fault.hint())
 }
 
 /// The receipt of a command that was running when the executor ended. It is never run again.
 #[must_use]
 pub fn interrupted_command_receipt(id: &ToolCallId, budget: ReceiptBudget) -> Receipt {
-    let frame = Frame { id, name: ToolName::RunCommand, budget };
+    let frame = Frame { id, name: ToolName::RunCommand.as_str(), budget };
     frame.failure(
         ActionCode::Cancelled,
         "the gateway was restarted while the command ran, which ended it; how far it came is not known",

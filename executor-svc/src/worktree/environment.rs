@@ -59,6 +59,7 @@ const SETTINGS: &[Line] = &[
     ),
     line("diff.ignoreSubmodules", "dirty", "to look into a submodule, git would start itself in there"),
     line("status.submoduleSummary", "false", "the same"),
+    line("diff.orderFile", "/dev/null", "the file need not be there, and no order is wanted"),
     line("core.ignoreStat", "false", "changes in the new worktree would not be seen"),
     line("core.splitIndex", "false", "the index is one file"),
     line(

@@ -157,7 +157,9 @@ type Sink<'s> = &'s mut (dyn FnMut(&[u8]) -> ControlFlow<()> + Send);
 impl Job<'_> {
     /// Learns the names of the settings that hold in a directory, so that what they switch on is switched off from now on.
     pub(super) async fn learn_settings(&mut self, directory: &Path) -> Result<&Names, GitFault> {
-        let list = Question::new(directory, &["config", "--list", "--name-only", "-z"]);
+        let mut list = Question::new(directory, &["config", "--list", "--name-only", "-z"]);
+        // Without our own among them. To list settings, git starts nothing.
+        list.variables = vec![("GIT_CONFIG_COUNT", "0".into())];
         self.names = Names::parse(&self.bytes(list).await?);
         if self.names.is_exact() { Ok(&self.names) } else { Err(GitFault::StrangeSettings) }
     }
@@ -243,8 +245,10 @@ impl Job<'_> {
 
     fn confinement(&self, question: &Question, left: Duration) -> Confinement {
         let run_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+        // What is both would be attached twice, and the second time read-only.
+        let only_read = |place: &&PathBuf| !question.writable.contains(place);
         Confinement {
-            readable: self.readable.clone(),
+            readable: self.readable.iter().filter(only_read).cloned().collect(),
             hidden: self.hidden.clone(),
             writable: question.writable.clone(),
             scratch: question.scratch.clone(),

@@ -106,7 +106,6 @@ fn diff(worktree: &Worktree) -> Question {
         "--inter-hunk-context=0",
         "--ignore-submodules=dirty",
         "--submodule=short",
-        "-O/dev/null",
         &worktree.head,
         "--",
     ];

@@ -35,6 +35,11 @@ impl Caller {
     async fn with_profile(house: House, profile: v1::CapabilityProfile) -> Self {
         let mut ask = house.start_request("start-key-0123456789");
         ask.set_capability_profile(profile);
+        Self::started(house, ask).await
+    }
+
+    /// In the session that this request starts.
+    pub async fn started(house: House, ask: v1::StartRequest) -> Self {
         let started = house.front().start(ask).await.unwrap().into_inner();
         let shim = house.shim(&started).await;
         let turn = shim.open_first().await;

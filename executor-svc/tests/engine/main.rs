@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
+mod asking;
 mod caller;
 mod commands;
 mod costs;
@@ -11,7 +12,10 @@ mod house;
 mod launches;
 mod leases;
 mod operator;
+mod prune;
+mod resolve;
 mod restarts;
 mod twins;
+mod undo;
 mod waits;
 mod writes;

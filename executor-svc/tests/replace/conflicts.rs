@@ -1,30 +1,41 @@
 //! What other processes do between any two steps is seen, and not lost.
 
-use std::fs::File;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use executor_svc::files::replace::{
-    How, ReplaceFault, ReplaceOptions, Replacer, Step, WithoutExchange, WriterCheck,
+    How, Outcome, ReplaceFault, ReplaceOptions, Replacer, Step, WithoutExchange, WriterCheck,
 };
 use rustix::io::Errno;
 
 use crate::world::{Before, World};
 
-/// Replaces `file`, which has `old`, while `act` is done before a step; gives the fault and what the file has then.
+/// Replaces `file`, which has `old`, while `act` is done before a step, on a system that does not tell who has a file
+/// open for writing; gives the fault and what the file has then.
 fn meanwhile(step: Step, act: impl Fn(&Path) + Send + Sync + 'static) -> (ReplaceFault, Option<Vec<u8>>) {
+    let (world, result) = replaced(|act| Before::new(step, act).untold(), act);
+    let fault = result.unwrap_err();
+    world.assert_tidy();
+    (fault, std::fs::read(world.root.join("dir/file")).ok())
+}
+
+type Act = Box<dyn Fn() -> Result<(), Errno> + Send + Sync>;
+
+/// The same with any watch made of the act.
+fn replaced(
+    watch: impl FnOnce(Act) -> Before<Act>,
+    act: impl Fn(&Path) + Send + Sync + 'static,
+) -> (World, Result<Outcome, ReplaceFault>) {
     let place = Arc::new(Mutex::new(PathBuf::new()));
     let known = Arc::clone(&place);
-    let world = World::watched(Before::new(step, move || {
+    let world = World::watched(watch(Box::new(move || {
         act(&known.lock().unwrap());
         Ok(())
-    }));
+    })));
     let path = world.put("dir/file", "old");
     place.lock().unwrap().clone_from(&path);
-    let fault = world.write(&path, "new").unwrap_err();
-    world.assert_tidy();
-    (fault, std::fs::read(&path).ok())
+    let result = world.write(&path, "new");
+    (world, result)
 }
 
 #[track_caller]
@@ -104,47 +115,6 @@ fn new_permissions_and_new_names_before_the_swap_are_conflicts() {
     });
     assert_conflict(&linked, "changed it");
     assert_eq!(there.as_deref(), Some(&b"old"[..]));
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn a_writer_that_has_the_old_file_open_is_seen_and_keeps_its_file() {
-    static HELD: Mutex<Option<File>> = Mutex::new(None);
-    for step in [Step::Swap, Step::Verify] {
-        let (fault, there) = meanwhile(step, move |path| {
-            let path = if step == Step::Swap { path.to_owned() } else { swapped_out(path) };
-            *HELD.lock().unwrap() = Some(File::options().append(true).open(path).unwrap());
-        });
-        assert_conflict(&fault, "open for writing");
-        assert_eq!(there.as_deref(), Some(&b"old"[..]));
-        *HELD.lock().unwrap() = None;
-    }
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn a_writer_that_waits_for_the_old_file_gets_it_back_in_its_place() {
-    // Opening waits as long as the old file is being looked at, and is seen to wait.
-    let (fault, _) = meanwhile(Step::RemoveOld, |path| {
-        let old = swapped_out(path);
-        let probe = File::open(&old).unwrap();
-        std::thread::spawn(move || {
-            File::options().append(true).open(old).unwrap().write_all(b" and more").unwrap();
-        });
-        while nix::fcntl::fcntl(&probe, nix::fcntl::FcntlArg::F_GETFL).is_ok() && !is_waited_for(&probe) {
-            std::thread::yield_now();
-        }
-    });
-    assert_conflict(&fault, "open for writing");
-}
-
-/// Whether somebody waits to open this file for writing: the kernel then says that its lease is being broken.
-#[cfg(target_os = "linux")]
-fn is_waited_for(file: &File) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let inode = format!(":{} ", file.metadata().unwrap().ino());
-    let locks = std::fs::read_to_string("/proc/locks").unwrap();
-    locks.lines().any(|line| line.contains("BREAKING") && line.contains(&inode))
 }
 
 fn swapped_out(path: &Path) -> PathBuf {

@@ -5,6 +5,8 @@
 mod conflicts;
 mod crashes;
 mod ordinary;
+mod racing;
 mod refusals;
 mod small_disk;
 mod world;
+mod writers;

@@ -93,6 +93,7 @@ fn what_is_no_regular_file_is_refused_and_never_blocks() {
     }
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn devices_are_refused() {
     use nix::sys::stat::{Mode, SFlag, makedev, mknod};

@@ -119,11 +119,17 @@ pub struct Before<F> {
     step: Step,
     act: F,
     done: AtomicBool,
+    asks: bool,
 }
 
 impl<F: Fn() -> Result<(), Errno> + Send + Sync> Before<F> {
+    /// As on a system that does not tell who has a file open for writing.
+    pub fn untold(self) -> Self {
+        Self { asks: false, ..self }
+    }
+
     pub const fn new(step: Step, act: F) -> Self {
-        Self { step, act, done: AtomicBool::new(false) }
+        Self { step, act, done: AtomicBool::new(false), asks: true }
     }
 }
 
@@ -136,5 +142,9 @@ impl<F> fmt::Debug for Before<F> {
 impl<F: Fn() -> Result<(), Errno> + Send + Sync> StepWatch for Before<F> {
     fn before(&self, step: Step) -> Result<(), Errno> {
         if step == self.step && !self.done.swap(true, Ordering::AcqRel) { (self.act)() } else { Ok(()) }
+    }
+
+    fn asks_for_writers(&self) -> bool {
+        self.asks
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gatehouse_sandbox::launch::{Exit, LaunchError, Layer, Network, Policy, Remedy, TimeLimit};
+use gatehouse_sandbox::launch::{Confinement, Exit, LaunchError, Layer, Network, Policy, Remedy, TimeLimit};
 
 use crate::host::{Host, SECRET};
 use crate::life::{alive, mark};
@@ -106,10 +106,21 @@ async fn a_network_of_its_own_cannot_be_had() {
 
 #[tokio::test]
 async fn a_process_that_was_not_started_confined_is_told_so() {
-    match gatehouse_sandbox::confine::confine_self(&Default::default()) {
-        Err(LaunchError::Layer(failure)) => assert_eq!(failure.remedy, Some(Remedy::StartConfined)),
-        other => panic!("{other:?}"),
-    }
+    let found = gatehouse_sandbox::confine::confine_self(&Default::default());
+    assert!(matches!(found, Err(LaunchError::Unsupported)), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_process_that_was_started_confined_finds_that_out() {
+    let host = Host::new();
+    let sockets = host.text("sockets");
+    let confined = Confinement {
+        programs: vec![PROBE.into()],
+        readable: vec![host.path("sockets")],
+        ..Confinement::default()
+    };
+    let request = request(Policy::SelfConfinement, &[PROBE, "confined", &sockets, "layers"]);
+    assert_eq!(run(&request, &confined).await.stdout, "ok seatbelt\n");
 }
 
 #[tokio::test]

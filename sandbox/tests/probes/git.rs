@@ -94,3 +94,51 @@ async fn a_hostile_repository_gets_no_further_than_git() {
     let fetch = git(&host, &command(&host), &["ls-remote", "https://127.0.0.1/x.git"]).await;
     assert_ne!(fetch.ended.how, Exit::Code(0));
 }
+
+#[tokio::test]
+async fn a_worktree_is_registered_by_a_git_that_can_write_nothing_else_of_the_repository() {
+    let host = repository();
+    let (list, tree) = (host.path("ws/.git/worktrees"), host.path("trees/one"));
+    std::fs::create_dir_all(&tree).unwrap();
+    std::fs::create_dir(&list).unwrap();
+    let mut confined = Confinement { scratch: Scratch::None, ..command(&host) };
+    confined.writable = vec![list, tree];
+    let one = host.text("trees/one");
+    let run = git(&host, &confined, &["worktree", "add", "--no-checkout", "--detach", &one, "HEAD"]).await;
+    assert_eq!(run.ended.how, Exit::Code(0), "{run:?}");
+    assert!(host.path("trees/one/.git").is_file() && host.path("ws/.git/worktrees/one/HEAD").is_file());
+    // A ref, a setting, the index, an object, a file: each would be written outside.
+    let attempts = [
+        &["branch", "other"][..],
+        &["config", "gatehouse.x", "y"],
+        &["update-index", "--force-remove", "file"],
+        &["hash-object", "-w", "/etc/hostname"],
+        &["worktree", "add", "--detach", &host.text("trees/two")],
+    ];
+    for words in attempts {
+        let refused = git(&host, &confined, words).await;
+        assert_ne!(refused.ended.how, Exit::Code(0), "{words:?}");
+        let cause = ["Read-only file system", "read-only"];
+        assert!(cause.iter().any(|cause| refused.stderr.contains(cause)), "{words:?}: {refused:?}");
+        git_outside(&host, words);
+    }
+}
+
+#[tokio::test]
+async fn a_git_that_may_write_the_repository_ends_with_everything_that_it_started() {
+    let host = repository();
+    let hook = host.path("ws/.git/hooks/post-checkout");
+    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    std::fs::write(&hook, "#!/bin/sh\n(setsid sleep 7311 &)\necho ran >&2\n").unwrap();
+    std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::create_dir(host.path("trees")).unwrap();
+    let mut confined = command(&host);
+    confined.writable = vec![host.path("ws/.git"), host.path("trees")];
+    let tree = host.text("trees/one");
+    let run = git(&host, &confined, &["worktree", "add", "--detach", &tree, "HEAD"]).await;
+    assert!(run.ended.how == Exit::Code(0) && run.stderr.contains("ran"), "{run:?}");
+    let sleeps = |entry: std::fs::DirEntry| {
+        std::fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == b"sleep\x007311\0")
+    };
+    assert!(!std::fs::read_dir("/proc").unwrap().map(Result::unwrap).any(sleeps));
+}

@@ -13,6 +13,7 @@
 //! At every instant the path has the old bytes or the new ones, whole. What a crash may leave besides is the temporary
 //! file, which the intent names, and directories that had to be made.
 
+mod creating;
 mod current;
 mod fault;
 mod intent;
@@ -21,19 +22,21 @@ mod metadata;
 mod perform;
 mod place;
 mod reconcile;
+mod removing;
+mod replacing;
 mod steps;
 mod swap;
 mod target;
 mod temporary;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 pub use fault::ReplaceFault;
 pub use intent::{After, Before, Intent, is_temporary_name};
 pub use perform::{How, Outcome, WriterCheck};
-pub use reconcile::{Reconciled, Verdict};
+pub use reconcile::{Left, Reconciled, Verdict};
 pub use steps::{Step, StepWatch};
 pub use target::{Prepared, Target};
 
@@ -109,6 +112,22 @@ impl Replacer {
     #[must_use]
     pub fn reconcile(&self, files: &SessionFiles, intent: &Intent) -> Reconciled {
         reconcile::reconcile(self, files, intent)
+    }
+
+    /// Removes the temporary file of a write that did not end, unless it holds what another process wrote. The file itself
+    /// is not touched.
+    ///
+    /// # Errors
+    /// When its directory is not the session's any more, or the file cannot be removed.
+    pub fn clear_left(&self, files: &SessionFiles, intent: &Intent) -> Result<Left, ReplaceFault> {
+        reconcile::clear_left(self, files, intent)
+    }
+
+    /// Removes those of these directories that are empty, as far as they lie on the way to the file: what
+    /// [`Target::prepare_removal`] would have done after the file was gone. Gives them, innermost first.
+    #[must_use]
+    pub fn remove_empty(&self, files: &SessionFiles, file: &Path, directories: &[PathBuf]) -> Vec<PathBuf> {
+        perform::remove_empty(files, file, directories)
     }
 
     fn before(&self, step: Step, path: &Path) -> Result<(), ReplaceFault> {

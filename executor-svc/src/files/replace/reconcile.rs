@@ -9,6 +9,7 @@ use super::Replacer;
 use super::current::hash;
 use super::fault::ReplaceFault;
 use super::intent::{After, Before, Intent};
+use super::lock::PathGuard;
 use super::place::Place;
 use super::swap::{self, writers};
 use super::temporary::as_name;
@@ -38,6 +39,15 @@ pub enum Verdict {
     },
 }
 
+/// The temporary file of an interrupted write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// There is none any more.
+    Nothing,
+    /// It holds what another process wrote, and is left alone.
+    Foreign,
+}
+
 /// Nobody else works on the path when the executor starts; at other times not for long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -53,19 +63,41 @@ pub(super) fn reconcile(replacer: &Replacer, files: &SessionFiles, intent: &Inte
 }
 
 fn settle(replacer: &Replacer, files: &SessionFiles, intent: &Intent) -> Result<Verdict, ReplaceFault> {
+    let (place, temporary, _guard) = hold(replacer, files, intent)?;
+    if place.missing.is_empty() {
+        Remains { replacer, place: &place, intent, temporary }.clear()?;
+    }
+    Ok(verdict(&Seen::look(&place, &place.name)?, intent))
+}
+
+/// Removes a temporary file that holds nothing of anybody else, and puts nothing back.
+pub(super) fn clear_left(
+    replacer: &Replacer,
+    files: &SessionFiles,
+    intent: &Intent,
+) -> Result<Left, ReplaceFault> {
+    let (place, temporary, _guard) = hold(replacer, files, intent)?;
+    if !place.missing.is_empty() {
+        return Ok(Left::Nothing);
+    }
+    Remains { replacer, place: &place, intent, temporary }.clear_ours()
+}
+
+/// The write's place, held against other actions, and the name of its temporary file.
+fn hold(
+    replacer: &Replacer,
+    files: &SessionFiles,
+    intent: &Intent,
+) -> Result<(Place, CString, PathGuard), ReplaceFault> {
     let uncertain = |why: &str| ReplaceFault::Uncertain { path: intent.path.clone(), why: why.to_owned() };
     let temporary =
         as_name(&intent.temporary).ok_or_else(|| uncertain("the name of its temporary file is not one"))?;
     let key = Place::find(files, &intent.path)?.key();
-    let _guard = replacer
+    let guard = replacer
         .locks
         .hold(key, Instant::now() + PATIENCE)
         .ok_or_else(|| ReplaceFault::Busy { path: intent.path.clone() })?;
-    let place = Place::find(files, &intent.path)?;
-    if place.missing.is_empty() {
-        Remains { place: &place, intent, temporary }.clear()?;
-    }
-    Ok(verdict(&Seen::look(&place, &place.name)?, intent))
+    Ok((Place::find(files, &intent.path)?, temporary, guard))
 }
 
 /// The rule: equal to before is not applied, equal to after is applied, anything else is uncertain.
@@ -132,6 +164,7 @@ impl Seen {
 
 /// The temporary file of a write that did not end.
 struct Remains<'a> {
+    replacer: &'a Replacer,
     place: &'a Place,
     intent: &'a Intent,
     temporary: CString,
@@ -147,13 +180,11 @@ impl Remains<'_> {
         }
         let there = Seen::look(self.place, &self.place.name)?;
         match self.origin(&left, &there) {
-            Origin::Ours | Origin::OldAsExpected => {
-                swap::remove(self.place, &self.temporary)
-                    .map_err(|errno| ReplaceFault::of(errno, &self.place.path))?;
-                self.place.sync()
-            }
+            Origin::Ours | Origin::OldAsExpected => self.remove(),
             Origin::OldAndChanged => match there.identity() {
-                Some(ours) => swap::put_back(self.place, &self.temporary, ours),
+                Some(ours) => {
+                    swap::put_back(self.place, &self.temporary, ours, || is_untouched(self.replacer, &there))
+                }
                 None => swap::put_back_removed(self.place, &self.temporary),
             },
             Origin::Foreign => Err(ReplaceFault::Uncertain {
@@ -164,6 +195,24 @@ impl Remains<'_> {
                 ),
             }),
         }
+    }
+
+    fn clear_ours(&self) -> Result<Left, ReplaceFault> {
+        let left = Seen::look(self.place, &self.temporary)?;
+        if matches!(left, Seen::Nothing) {
+            return Ok(Left::Nothing);
+        }
+        let there = Seen::look(self.place, &self.place.name)?;
+        match self.origin(&left, &there) {
+            Origin::Ours | Origin::OldAsExpected => self.remove().map(|()| Left::Nothing),
+            Origin::OldAndChanged | Origin::Foreign => Ok(Left::Foreign),
+        }
+    }
+
+    fn remove(&self) -> Result<(), ReplaceFault> {
+        swap::remove(self.place, &self.temporary)
+            .map_err(|errno| ReplaceFault::of(errno, &self.place.path))?;
+        self.place.sync()
     }
 
     fn origin(&self, left: &Seen, there: &Seen) -> Origin {
@@ -179,12 +228,22 @@ impl Remains<'_> {
             }
         };
         match (is_old, is_known, is_done) {
-            (true, true, _) if !writers(file).disturbed() => Origin::OldAsExpected,
+            (true, true, _) if !writers(self.replacer, file).disturbed() => Origin::OldAsExpected,
             (true, _, true) => Origin::OldAndChanged,
             (true, _, false) => Origin::Foreign,
             (false, true, _) | (false, false, false) => Origin::Ours,
             (false, false, true) => Origin::Foreign,
         }
+    }
+}
+
+/// Whether nobody writes, or has written since, to a file that was looked at.
+fn is_untouched(replacer: &Replacer, seen: &Seen) -> bool {
+    match seen {
+        Seen::File { file, sha256, .. } => {
+            !writers(replacer, file).disturbed() && hash(file).is_ok_and(|now| now == *sha256)
+        }
+        Seen::Nothing | Seen::Other(_) => false,
     }
 }
 

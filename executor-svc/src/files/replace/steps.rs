@@ -22,12 +22,12 @@ pub enum Step {
     Swap,
     /// What was swapped out is looked at.
     Verify,
-    /// It was not what was expected, and is put back.
-    PutBack,
-    /// It was, and is removed.
-    RemoveOld,
     /// The directory is written to the disk.
     SyncDirectory,
+    /// What was swapped out is looked at once more, and removed.
+    RemoveOld,
+    /// It was not what was expected, and is put back.
+    PutBack,
     /// All is done but to say so.
     Finish,
 }
@@ -42,9 +42,9 @@ impl Step {
         Self::SyncTemporary,
         Self::Swap,
         Self::Verify,
-        Self::PutBack,
-        Self::RemoveOld,
         Self::SyncDirectory,
+        Self::RemoveOld,
+        Self::PutBack,
         Self::Finish,
     ];
 
@@ -80,6 +80,12 @@ pub trait StepWatch: Debug + Send + Sync {
     /// # Errors
     /// The error with which it is to fail.
     fn before(&self, step: Step) -> Result<(), Errno>;
+
+    /// Whether the system may be asked who has a file open for writing. A watch that says no shows how it goes on
+    /// systems that do not tell.
+    fn asks_for_writers(&self) -> bool {
+        true
+    }
 }
 
 /// Lets every step happen.

@@ -6,8 +6,10 @@ use std::fs::File;
 use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
 
+use super::Replacer;
 use super::current::Current;
 use super::fault::ReplaceFault;
+use super::perform::WriterCheck;
 use super::place::Place;
 
 /// Whether an error says that the file system does not know the flag or the call.
@@ -61,7 +63,10 @@ pub(super) enum Writers<'a> {
 const AGAIN: [u64; 4] = [0, 1, 4, 15];
 
 #[cfg(target_os = "linux")]
-pub(super) fn writers(file: &File) -> Writers<'_> {
+pub(super) fn writers<'a>(replacer: &Replacer, file: &'a File) -> Writers<'a> {
+    if !replacer.watch.asks_for_writers() {
+        return Writers::Unknown(std::marker::PhantomData);
+    }
     for pause in AGAIN {
         std::thread::sleep(std::time::Duration::from_millis(pause));
         match gatehouse_sandbox::open_file::no_writers(file) {
@@ -74,7 +79,7 @@ pub(super) fn writers(file: &File) -> Writers<'_> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) const fn writers(_: &File) -> Writers<'_> {
+pub(super) const fn writers<'a>(_: &Replacer, _: &'a File) -> Writers<'a> {
     Writers::Unknown(std::marker::PhantomData)
 }
 
@@ -90,55 +95,80 @@ impl Writers<'_> {
         }
     }
 
-    pub(super) const fn is_known(&self) -> bool {
-        !matches!(self, Self::Unknown(_))
+    /// Whether they would have been seen.
+    pub(super) const fn check(&self) -> WriterCheck {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Nobody(_) | Self::Somebody => WriterCheck::Lease,
+            Self::Unknown(_) => WriterCheck::None,
+        }
     }
 }
 
 pub(super) const WRITTEN: &str = "another process has it open for writing";
-const REPLACED: &str = "another process replaced it";
-const TOUCHED: &str = "another process changed it";
+pub(super) const REPLACED: &str = "another process replaced it";
+pub(super) const TOUCHED: &str = "another process changed it";
 pub(super) const MOVED: &str = "another process moved its directory";
 
+/// Keeps writers off the old file, and makes sure that it has the bytes that were read.
+pub(super) fn guard<'a>(replacer: &Replacer, current: &'a Current) -> Result<Writers<'a>, &'static str> {
+    let writers = writers(replacer, &current.file);
+    if writers.disturbed() {
+        return Err(WRITTEN);
+    }
+    if current.has_same_bytes() { Ok(writers) } else { Err(TOUCHED) }
+}
+
 /// Looks at what now stands under `name`, where the old file should stand, and says what is wrong with it.
-pub(super) fn inspect<'a>(
+pub(super) fn inspect(
     place: &Place,
     name: &CStr,
-    current: &'a Current,
-) -> Result<Writers<'a>, &'static str> {
+    current: &Current,
+    writers: &Writers<'_>,
+) -> Result<(), &'static str> {
     match place.facts_of(name) {
         Ok(Some(now)) if now.identity() != current.facts.identity() => return Err(REPLACED),
         Ok(Some(now)) if !current.is_alike(&now) => return Err(TOUCHED),
         Ok(Some(_)) => {}
         Ok(None) | Err(_) => return Err(REPLACED),
     }
-    let writers = writers(&current.file);
     if writers.disturbed() {
         return Err(WRITTEN);
     }
-    if !current.has_same_bytes() {
+    // Where writers are kept off, the bytes are those that were looked at since.
+    if writers.check() == WriterCheck::None && !current.has_same_bytes() {
         return Err(TOUCHED);
     }
-    if place.is_still_there() { Ok(writers) } else { Err(MOVED) }
+    if place.is_still_there() { Ok(()) } else { Err(MOVED) }
 }
 
 /// How often putting back is tried while other processes change the name at the same time.
 const TRIES: usize = 16;
 
-/// Puts what stands under the temporary name back in its place, and what came from `ours` away.
+/// Puts what stands under the temporary name back in its place, and removes our new file, if nobody else has written
+/// to it meanwhile: `is_untouched` says so once it has lost its name.
 ///
 /// Whatever another process put in the place meanwhile is newer, and stays.
-pub(super) fn put_back(place: &Place, temporary: &CStr, mut ours: (u64, u64)) -> Result<(), ReplaceFault> {
+pub(super) fn put_back(
+    place: &Place,
+    temporary: &CStr,
+    ours: (u64, u64),
+    is_untouched: impl Fn() -> bool,
+) -> Result<(), ReplaceFault> {
     let identity = |name: &CStr| place.facts_of(name).ok().flatten().map(|facts| facts.identity());
+    let mut goes = ours;
     for _ in 0..TRIES {
         let older = identity(temporary);
         match exchange(place, temporary, &place.name) {
-            Ok(()) if identity(temporary) == Some(ours) => {
+            Ok(()) if identity(temporary) == Some(goes) => {
+                if goes == ours && !is_untouched() {
+                    return Err(lost(place, temporary, "it was written to as well"));
+                }
                 remove(place, temporary).map_err(|errno| lost(place, temporary, errno))?;
                 return place.sync();
             }
             // Something newer came out: it goes back in, and what we have just put there comes out.
-            Ok(()) => ours = older.unwrap_or(ours),
+            Ok(()) => goes = older.unwrap_or(goes),
             Err(Errno::NOENT) => match rename_to_free(place, temporary, &place.name) {
                 Ok(()) => return place.sync(),
                 Err(Errno::EXIST) => {}
@@ -162,10 +192,10 @@ pub(super) fn put_back_removed(place: &Place, temporary: &CStr) -> Result<(), Re
     place.sync()
 }
 
-fn lost(place: &Place, temporary: &CStr, errno: Errno) -> ReplaceFault {
+fn lost(place: &Place, temporary: &CStr, cause: impl std::fmt::Display) -> ReplaceFault {
     let why = format!(
-        "another process changed it at the same moment, and that change could not be put back: it is kept beside the \
-         file as {} ({errno})",
+        "other processes changed it at the same moment, and not all they wrote could be put back: the rest is kept \
+         beside the file as {} ({cause})",
         temporary.to_string_lossy()
     );
     ReplaceFault::Uncertain { path: place.path.clone(), why }

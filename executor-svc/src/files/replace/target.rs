@@ -35,7 +35,7 @@ pub struct Prepared {
     pub(super) current: Option<Current>,
     pub(super) new_bytes: Vec<u8>,
     pub(super) intent: Intent,
-    /// Directories that are removed with the file, if they are empty then; innermost first.
+    /// Directories that are removed with the file, if they are empty then.
     pub(super) empty_directories: Vec<PathBuf>,
     pub(super) _guard: PathGuard,
 }
@@ -47,11 +47,14 @@ impl Target {
         path: &Path,
         until: Instant,
     ) -> Result<Self, ReplaceFault> {
-        let key = Place::find(files, path)?.key();
-        let guard =
-            replacer.locks.hold(key, until).ok_or_else(|| ReplaceFault::Busy { path: path.to_owned() })?;
-        // What was there before waiting may be something else now.
-        let place = Place::find(files, path)?;
+        let mut place = Place::find(files, path)?;
+        let guard = replacer
+            .locks
+            .hold(place.key(), until)
+            .ok_or_else(|| ReplaceFault::Busy { path: path.to_owned() })?;
+        if guard.waited {
+            place = Place::find(files, path)?;
+        }
         let found = Current::read(files, &place, replacer.options.max_bytes)?;
         place.judge_directory_writable()?;
         let (current, bytes) = found.map_or((None, Vec::new()), |(current, bytes)| (Some(current), bytes));
@@ -98,10 +101,7 @@ impl Target {
         if self.current.is_none() {
             return Err(FileFault::NotFound { path: self.place.path }.into());
         }
-        let around = |directory: &&PathBuf| self.place.path.starts_with(directory);
-        let mut directories: Vec<_> = directories.iter().filter(around).cloned().collect();
-        directories.sort_by_key(|directory| std::cmp::Reverse(directory.components().count()));
-        self.prepared(After::Absent, Vec::new(), directories, tag)
+        self.prepared(After::Absent, Vec::new(), directories.to_vec(), tag)
     }
 
     fn prepared(

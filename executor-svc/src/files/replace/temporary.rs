@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 
@@ -61,7 +62,20 @@ impl<'a> Temporary<'a> {
                 .map_err(|errno| ReplaceFault::of(errno, path))?,
         }
         made.file.sync_all().map_err(|error| ReplaceFault::of_io(&error, path))?;
-        Ok(made)
+        made.for_reading(path)
+    }
+
+    /// Open for reading only from now on: a descriptor of ours for writing would look like somebody else's.
+    fn for_reading(mut self, path: &Path) -> Result<Self, ReplaceFault> {
+        let file =
+            sys::open_child(self.directory, self.name).map_err(|errno| ReplaceFault::of(errno, path))?;
+        let now = sys::stat(&file).map_err(|errno| ReplaceFault::of(errno, path))?;
+        if now.identity() != self.identity {
+            let what = "another process replaced its temporary file";
+            return Err(ReplaceFault::Conflict { path: path.to_owned(), what });
+        }
+        self.file = file;
+        Ok(self)
     }
 
     fn create(place: &'a Place, name: &'a CStr, is_new: bool) -> Result<Self, ReplaceFault> {
@@ -74,14 +88,19 @@ impl<'a> Temporary<'a> {
         Ok(Self { directory: &place.directory, name, file, identity, given_away: false })
     }
 
+    /// The open file once more, for a lease that outlives changes to this value.
+    pub(super) fn try_clone(&self, path: &Path) -> Result<File, ReplaceFault> {
+        self.file.try_clone().map_err(|error| ReplaceFault::of_io(&error, path))
+    }
+
     /// It has the name of the file now: dropping it removes nothing.
     pub(super) fn give_away(&mut self) {
         self.given_away = true;
     }
 
-    /// SHA-256 of what can be read from it.
-    pub(super) fn read_back(&self) -> Option<String> {
-        hash(&self.file).ok()
+    /// Whether it still has the bytes of that hash.
+    pub(super) fn has(&self, sha256: Option<&str>) -> bool {
+        hash(&self.file).is_ok_and(|now| Some(now.as_str()) == sha256)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The machine from outside: every cell of the state table, and what must hold over any sequence of commands.
 
 mod invariants;
+mod operating;
 mod table;
 mod turns;
 

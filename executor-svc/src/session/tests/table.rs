@@ -33,7 +33,7 @@ fn outcomes(command: impl Fn(&Session) -> Command) -> Vec<(Status, Result<Status
 }
 
 fn uncertain_action(session: &Session) -> ToolCallId {
-    session.finishing[0].id.clone()
+    session.uncertain[0].clone()
 }
 
 #[test]
@@ -205,19 +205,6 @@ fn a_restart_gives_every_live_session_a_minute_and_reattaches_its_run() {
             assert_eq!(run.attachment, Attachment::Reattaching);
         }
     }
-}
-
-#[test]
-fn resolving_leads_from_blocked_to_idle_and_tells_the_receipt_later() {
-    let session = blocked();
-    let id = uncertain_action(&session);
-    let after = step(&session, Command::Resolve { id: id.clone(), receipt: receipt(true) }).session;
-    assert_eq!(after.state, State::Idle);
-    assert_eq!(after.unreported, std::slice::from_ref(&id));
-    assert_eq!(
-        apply(&after, at(3), Command::Resolve { id, receipt: receipt(true) }),
-        Err(Refusal::NotAuthorised)
-    );
 }
 
 #[test]

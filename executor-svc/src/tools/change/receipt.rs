@@ -64,7 +64,7 @@ const COUNTS: usize = 80;
 /// The receipt of a change, within its budget: of the difference and of a notebook's cells as much as fits.
 #[must_use]
 pub fn receipt(id: &ToolCallId, name: ToolName, budget: ReceiptBudget, change: &Change<'_>) -> Receipt {
-    let frame = Frame { id, name, budget };
+    let frame = Frame { id, name: name.as_str(), budget };
     let mut body = body(change);
     if let Some(notebook) = &mut body.notebook {
         let half = frame.budget.bytes() / 2;
@@ -102,7 +102,7 @@ pub fn refusal(
     budget: ReceiptBudget,
     (code, message, hint): (ActionCode, &str, &str),
 ) -> Receipt {
-    Frame { id, name, budget }.failure(code, message, hint)
+    Frame { id, name: name.as_str(), budget }.failure(code, message, hint)
 }
 
 fn body<'a>(change: &Change<'a>) -> Body<'a> {

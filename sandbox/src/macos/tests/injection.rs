@@ -61,6 +61,9 @@ fn more_than_a_profile_can_hold_is_refused() {
 }
 
 proptest! {
+    // Each reads a whole profile.
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     #[test]
     fn a_hidden_path_is_hidden_whatever_it_is_called_and_the_rest_is_not(name in "[^/\0]{1,20}") {
         let name = format!("q{name}q");
