@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -32,8 +33,19 @@ pub enum Command {
     Show(Show),
     /// Follow what happens, as it happens
     Watch(Watch),
-    /// Check the ledger's chain from the first entry to the last
+    /// Show what an action changed in its file
+    Diff(Action),
+    /// Undo what an action changed, if its file is still what the action left; an undo can be undone too
+    Undo(Undo),
+    /// Decide what an action comes to of which nobody can tell whether it was made
+    Resolve(Resolve),
+    /// Remove what was kept for showing and undoing the changes of sessions that ended long ago
+    Prune(Prune),
+    /// Check the ledger's chain from the first entry to the last, and everything that was kept of files
     Verify(Json),
+    /// List the worktrees of sessions, or remove one
+    #[command(subcommand)]
+    Worktree(Worktree),
     /// Run a whole session of the real Claude Code on a directory, with a scripted ChatGPT
     Demo(Demo),
 }
@@ -85,9 +97,100 @@ pub struct Watch {
     pub json: bool,
 }
 
+/// One action of a session.
+#[derive(Debug, Args)]
+pub struct Action {
+    /// The session's id
+    #[arg(value_name = "ID")]
+    pub session: String,
+    /// The action's id, as `gatehouse show` lists it
+    #[arg(value_name = "ACTION")]
+    pub action: String,
+    /// Print a JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `gatehouse undo`.
+#[derive(Debug, Args)]
+pub struct Undo {
+    /// Which action.
+    #[command(flatten)]
+    pub action: Action,
+    /// An id of this request; asking again with it is the same request [default: a new one]
+    #[arg(long, value_name = "KEY")]
+    pub request_id: Option<String>,
+}
+
+/// `gatehouse resolve`.
+#[derive(Debug, Args)]
+pub struct Resolve {
+    /// Which action.
+    #[command(flatten)]
+    pub action: Action,
+    /// What was decided.
+    #[command(flatten)]
+    pub decision: Decision,
+    /// An id of this request; asking again with it is the same request [default: a new one]
+    #[arg(long, value_name = "KEY")]
+    pub request_id: Option<String>,
+}
+
+/// What becomes of an uncertain change: exactly one of the three.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct Decision {
+    /// Keep what is on the disk
+    #[arg(long)]
+    pub keep_disk: bool,
+    /// Make the file what it was before the action
+    #[arg(long)]
+    pub restore_before: bool,
+    /// Make the file what the action should have made of it
+    #[arg(long)]
+    pub restore_after: bool,
+}
+
+/// `gatehouse prune`.
+#[derive(Debug, Args)]
+pub struct Prune {
+    /// Only sessions that ended at least so long ago, for example 30d or 12h
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub older_than: Duration,
+    /// Only tell what would be removed
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print a JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// A command whose only option is the form of its output.
 #[derive(Debug, Args)]
 pub struct Json {
+    /// Print a JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `gatehouse worktree`.
+#[derive(Debug, Subcommand)]
+pub enum Worktree {
+    /// List the worktrees that there are, with what has changed in each
+    List(Json),
+    /// Remove the worktree of a session that has ended
+    Remove(RemoveWorktree),
+}
+
+/// `gatehouse worktree remove`.
+#[derive(Debug, Args)]
+pub struct RemoveWorktree {
+    /// The session's id
+    #[arg(value_name = "ID")]
+    pub session: String,
+    /// First save all changes in it to this new file, for `git apply`
+    #[arg(long, value_name = "FILE")]
+    pub save_patch: Option<PathBuf>,
     /// Print a JSON object
     #[arg(long)]
     pub json: bool,
@@ -113,5 +216,17 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_decision_is_exactly_one_of_three_and_a_duration_has_a_unit() {
+        let parses = |line: &str| Cli::try_parse_from(line.split(' ')).is_ok();
+        for decision in ["--keep-disk", "--restore-before", "--restore-after"] {
+            assert!(parses(&format!("gatehouse resolve ns_0 toolu_0 {decision}")));
+        }
+        assert!(!parses("gatehouse resolve ns_0 toolu_0"));
+        assert!(!parses("gatehouse resolve ns_0 toolu_0 --keep-disk --restore-after"));
+        assert!(parses("gatehouse prune --older-than 30d --dry-run"));
+        assert!(!parses("gatehouse prune --older-than 30") && !parses("gatehouse prune"));
     }
 }

@@ -1,6 +1,6 @@
 //! How a command ends when it does not succeed: an exit code, what happened, what to do.
 
-use gatehouse_proto::refusal::Refusal;
+use gatehouse_proto::refusal::{ActionRefusal, Refusal};
 
 /// The exit codes of every command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +67,9 @@ impl Failure {
 impl From<tonic::Status> for Failure {
     /// A refusal keeps its own words; a status of the transport means that nobody is there.
     fn from(status: tonic::Status) -> Self {
+        if let Some(refusal) = ActionRefusal::from_status(&status) {
+            return Self::failed(refusal.to_string()).hint(refusal.what_to_do);
+        }
         match Refusal::from_status(&status) {
             Some(refusal) => Self::failed(refusal.to_string()).hint(refusal.what_to_do),
             None if status.code() == tonic::Code::Unavailable => Self::unreachable(),

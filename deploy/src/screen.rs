@@ -160,6 +160,13 @@ pub fn clean(text: &str, limit: usize) -> String {
     shown
 }
 
+/// One line of a file, whole, with its tabs; other control characters cannot steer the terminal.
+#[must_use]
+pub fn clean_line(line: &str) -> String {
+    let shown = |c: char| c == '\t' || !(c.is_control() || is_direction_mark(c));
+    line.chars().map(|c| if shown(c) { c } else { '\u{fffd}' }).collect()
+}
+
 /// Marks that reorder what stands around them on the screen.
 const fn is_direction_mark(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -204,5 +211,6 @@ mod tests {
         assert_eq!(clean("a\u{1b}[31m\nb\u{202e}", 20), "a\u{fffd}[31m⏎b\u{fffd}");
         assert_eq!(clean("日本語テキスト", 3), "日本語…");
         assert_eq!(clean("abc", 3), "abc");
+        assert_eq!(clean_line("\ta\u{1b}[31m\r"), "\ta\u{fffd}[31m\u{fffd}");
     }
 }

@@ -1,15 +1,20 @@
 //! One file per command.
 
 mod demo;
+mod diff;
 mod down;
+mod prune;
+mod resolve;
 mod sessions;
 mod show;
 mod signals;
 mod transcript;
+mod undo;
 mod up;
 mod verify;
 mod view;
 mod watch;
+mod worktree;
 
 use std::path::PathBuf;
 
@@ -31,7 +36,12 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<(), Failure> {
         Command::Sessions(options) => sessions::run(connect(&place).await?, &options, screen).await,
         Command::Show(options) => show::run(connect(&place).await?, options, screen).await,
         Command::Watch(options) => watch::run(connect(&place).await?, options, screen).await,
+        Command::Diff(options) => diff::run(connect(&place).await?, options, screen).await,
+        Command::Undo(options) => undo::run(connect(&place).await?, options, screen).await,
+        Command::Resolve(options) => resolve::run(connect(&place).await?, options, screen).await,
+        Command::Prune(options) => prune::run(connect(&place).await?, &options, screen).await,
         Command::Verify(options) => verify::run(connect(&place).await?, &options, screen).await,
+        Command::Worktree(options) => worktree::run(connect(&place).await?, options, screen).await,
         Command::Demo(options) => demo::run(options, screen).await,
     }
 }

@@ -2,7 +2,7 @@
 
 use gatehouse_proto::v1::{ActionView, GetSessionRequest, ListActionsRequest, SessionStatus, SessionView};
 
-use super::view::{action_json, ago, known, moment, session_json};
+use super::view::{action_json, ago, known, moment, session_json, short};
 use crate::cli::Show;
 use crate::failure::Failure;
 use crate::operator::Operator;
@@ -25,6 +25,7 @@ pub(super) async fn run(mut operator: Operator, options: Show, screen: &mut Scre
     show_turn(&session, screen)?;
     show_endings(&session, screen)?;
     show_actions(&actions, screen)?;
+    show_uncertain(&session, &actions, screen)?;
     Ok(())
 }
 
@@ -121,7 +122,35 @@ fn show_actions(actions: &[ActionView], screen: &mut Screen) -> std::io::Result<
     screen.line("")?;
     screen.heading("Actions")?;
     let rows: Vec<_> = actions.iter().map(action_row).collect();
-    screen.table(&["CALL", "TOOL", "STATE", "RESULT", "INPUT"], &rows)
+    screen.table(&["CALL", "TOOL", "STATE", "RESULT", "CHANGE", "INPUT"], &rows)
+}
+
+/// What only the person at the machine can decide.
+fn show_uncertain(session: &SessionView, actions: &[ActionView], screen: &mut Screen) -> std::io::Result<()> {
+    for action in actions.iter().filter(|action| action.state == "uncertain") {
+        let file = action.write.as_ref().map_or("its file", |write| &write.file_path);
+        let ids = format!("{} {}", session.native_session_id, action.tool_call_id);
+        screen.line("")?;
+        screen.heading("Waits for you")?;
+        screen.line(format!(
+            "  Nobody can tell whether {} {} changed {}.",
+            clean(&action.name, 40),
+            action.tool_call_id,
+            clean(file, 300)
+        ))?;
+        screen.line(format!("  Look at the file and at `gatehouse diff {ids}`, then decide:"))?;
+        screen.line(format!(
+            "  `gatehouse resolve {ids}` with --keep-disk, --restore-before or --restore-after."
+        ))?;
+    }
+    Ok(())
+}
+
+/// The hashes of the file before and after, shortened.
+fn change(action: &ActionView) -> String {
+    let Some(write) = &action.write else { return "-".to_owned() };
+    let side = |sha256: &Option<String>| sha256.as_deref().map_or("none", short).to_owned();
+    format!("{} → {}", side(&write.before_sha256), side(&write.after_sha256))
 }
 
 fn action_row(action: &ActionView) -> Vec<String> {
@@ -136,6 +165,7 @@ fn action_row(action: &ActionView) -> Vec<String> {
         clean(&action.name, 40),
         action.state.clone(),
         result.to_owned(),
+        change(action),
         clean(&action.input_json, 100),
     ]
 }

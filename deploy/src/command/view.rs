@@ -30,8 +30,13 @@ pub(super) fn known(name: Option<&'static str>) -> &'static str {
     name.unwrap_or("unknown")
 }
 
+/// The beginning of a hash, enough to tell two apart.
+pub(super) fn short(sha256: &str) -> &str {
+    sha256.get(..12).unwrap_or(sha256)
+}
+
 /// A JSON text of the executor as JSON; `null` where there is none.
-fn parsed(text: Option<&str>) -> Value {
+pub(super) fn parsed(text: Option<&str>) -> Value {
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null)
 }
 
@@ -132,6 +137,10 @@ pub(super) fn action_json(action: &ActionView) -> Value {
         "input": parsed(Some(&action.input_json)),
         "receipt": parsed(action.receipt_json.as_deref()),
         "receipt_sha256": action.receipt_sha256,
+        "write": action.write.as_ref().map(|write| json!({
+            "file_path": write.file_path, "before_sha256": write.before_sha256, "after_sha256": write.after_sha256,
+        })),
+        "undoes": action.undoes,
     })
 }
 

@@ -53,5 +53,9 @@ fn as_line(event: &Event, screen: &Screen) -> String {
     };
     let seq = screen.paint(Style::Dim, &format!("{:>6} {}", event.seq, moment(event.at_ms)));
     let kind = screen.paint(Style::Bold, &format!("{:<20}", clean(&event.kind, 40)));
-    format!("{seq}  {}  {kind}  {}", clean(&event.native_session_id, 40), clean(&facts, 160))
+    let session = match event.native_session_id.as_str() {
+        "" => "-".to_owned(),
+        id => clean(id, 40),
+    };
+    format!("{seq}  {session:<35}  {kind}  {}", clean(&facts, 160))
 }

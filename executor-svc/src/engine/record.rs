@@ -93,6 +93,7 @@ fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -
             json!({ "request_id": session.stop.as_ref().map(|stop| stop.request_id.as_str()) })
         }
         Effect::WorktreeMade { head, registration } => json!({ "head": head, "registration": registration }),
+        Effect::WorktreeRemoved { registration } => json!({ "registration": registration }),
         Effect::LeaseRotated | Effect::LeaseRanOut | Effect::Stopped => json!({}),
         Effect::Attached => json!({ "enforced_by": session.enforced_by }),
         Effect::Launch { .. } | Effect::EndRunner { .. } => Value::Null,

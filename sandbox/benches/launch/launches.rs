@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use gatehouse_sandbox::launch::{
     Confinement, LaunchRequest, Launcher, Limits, Policy, ProcessGroup, Scratch, Streams,
@@ -20,8 +21,10 @@ pub enum Way {
     Plain,
     /// By our launcher, set apart and not confined.
     Unconfined(Launcher),
-    /// In our sandbox.
+    /// In our sandbox, until the kernel has cleared everything away: the launcher is gone, and with it the last mount.
     Ours(Launcher),
+    /// In our sandbox, until its end is told: every process inside is gone.
+    OursToTheEnd(Launcher),
     /// By another program, with these arguments and environment variables.
     Other(PathBuf, Vec<String>, Vec<(&'static str, PathBuf)>),
 }
@@ -60,29 +63,33 @@ impl Way {
         Some(Self::Other(program, arguments, vec![("CODEX_HOME", home)]))
     }
 
-    /// One launch, from before it is asked for until its end is known.
+    /// One launch; how long it took from before it was asked for until its end was known.
     ///
     /// # Errors
     /// When the program's exit was not 0, with what was said about it.
-    pub async fn once(&self) -> Result<(), String> {
+    pub async fn once(&self) -> Result<Duration, String> {
+        let started = Instant::now();
         match self {
-            Self::Plain => other(&mut Command::new("/bin/true")).await,
+            Self::Plain => other(&mut Command::new("/bin/true")).await?,
             Self::Unconfined(launcher) => {
                 let mut launched = launcher.start(&request(), nowhere()).await.map_err(|e| e.to_string())?;
-                succeeded(launched.child.wait().await.unwrap())
+                succeeded(launched.child.wait().await.unwrap())?;
             }
-            Self::Ours(launcher) => ours(launcher).await,
+            Self::Ours(launcher) => {
+                ours(launcher).await?;
+            }
+            Self::OursToTheEnd(launcher) => return Ok(ours(launcher).await? - started),
             Self::Other(program, arguments, env) => {
-                other(
-                    Command::new(program).args(arguments).envs(env.iter().map(|(name, value)| (name, value))),
-                )
-                .await
+                let mut command = Command::new(program);
+                other(command.args(arguments).envs(env.iter().map(|(name, value)| (name, value)))).await?;
             }
         }
+        Ok(started.elapsed())
     }
 }
 
-async fn ours(launcher: &Launcher) -> Result<(), String> {
+/// Gives the moment at which the end was told.
+async fn ours(launcher: &Launcher) -> Result<Instant, String> {
     let confinement = Confinement {
         hidden: vec![HIDDEN.into()],
         scratch: Scratch::Memory { bytes: 64 << 20 },
@@ -91,7 +98,9 @@ async fn ours(launcher: &Launcher) -> Result<(), String> {
     let started = launcher.start_confined(&request(), &confinement, nowhere()).await;
     let mut confined = started.map_err(|error| error.to_string())?;
     confined.hold.ended().await.unwrap();
-    succeeded(confined.child.wait().await.unwrap())
+    let told = Instant::now();
+    succeeded(confined.child.wait().await.unwrap())?;
+    Ok(told)
 }
 
 async fn other(command: &mut Command) -> Result<(), String> {

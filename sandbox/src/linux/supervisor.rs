@@ -100,6 +100,8 @@ impl Keeper {
         let number = rustix::process::Pid::from_raw(self.pid.as_raw());
         while let Err(rustix::io::Errno::INTR) = rustix::process::waitpid(number, WaitOptions::empty()) {}
         let _ = self.control.write_all(&serde_json::to_vec(&ended).unwrap_or_default());
+        // The end of the socket is the end of what is told.
+        drop(self.control);
         // Whoever launched waits for this process: nothing is tidied up that its end tidies up.
         raw::leave(end_as(ended.how))
     }

@@ -166,7 +166,7 @@ fn what_is_undone_while_a_turn_waits_is_told_in_the_next_turn_too() {
     let session = begin_undo(&waiting()).unwrap();
     let id = session.undoing.clone().unwrap();
     let session = step(&session, Command::Settle { id: id.clone(), receipt: receipt(true) }).session;
-    assert_eq!(session.unreported, [id.clone()], "who looks now sees it");
+    assert_eq!(session.unreported, std::slice::from_ref(&id), "who looks now sees it");
     let session = step(&session, reply(&session, 1)).session;
     assert_eq!(session.unreported, [id], "who answered may have looked before");
     let call = session.state.run().unwrap().calls[0].id.clone();

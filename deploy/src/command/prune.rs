@@ -1,0 +1,105 @@
+//! `gatehouse prune`.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use gatehouse_proto::v1::{PruneProgress, PruneRequest};
+use serde_json::{Value, json};
+use tokio_stream::StreamExt;
+
+use crate::cli::Prune;
+use crate::failure::Failure;
+use crate::operator::Operator;
+use crate::screen::Screen;
+
+/// How often progress is told.
+const PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) async fn run(mut operator: Operator, options: &Prune, screen: &mut Screen) -> Result<(), Failure> {
+    let ask = PruneRequest { older_than_seconds: options.older_than.as_secs(), dry_run: options.dry_run };
+    let mut steps = operator.prune(ask).await?.into_inner();
+    let mut told = Instant::now();
+    while let Some(step) = steps.next().await {
+        let step = step?;
+        if step.done {
+            let line = if options.json {
+                as_json(&step, options.dry_run).to_string()
+            } else {
+                summary(&step, options.dry_run)
+            };
+            screen.line(line)?;
+            return Ok(());
+        }
+        if told.elapsed() >= PAUSE {
+            told = Instant::now();
+            tell(&step);
+        }
+    }
+    Err(Failure::failed("the executor ended before the pruning was done")
+        .hint("Nothing is harmed; ask again, and it goes on."))
+}
+
+/// Progress goes to a terminal's standard error: what the command prints stays as it is.
+fn tell(step: &PruneProgress) {
+    let mut stderr = std::io::stderr();
+    if stderr.is_terminal() {
+        // Nobody is left to tell when standard error is closed.
+        let _ = writeln!(stderr, "{} of {} contents", step.contents_seen, step.contents_planned);
+    }
+}
+
+fn as_json(step: &PruneProgress, dry_run: bool) -> Value {
+    json!({
+        "dry_run": dry_run,
+        "sessions": step.sessions,
+        "contents": step.contents,
+        "contents_removed": step.contents_removed,
+        "bytes_removed": step.bytes_removed,
+    })
+}
+
+fn summary(step: &PruneProgress, dry_run: bool) -> String {
+    let what = format!(
+        "{} of {} contents ({}) of {} sessions",
+        step.contents_removed,
+        step.contents,
+        size(step.bytes_removed),
+        step.sessions
+    );
+    match (dry_run, step.contents_planned) {
+        (_, 0) => "There is nothing to remove.".to_owned(),
+        (true, _) => format!("Would remove {what}. Their changes could then be neither shown nor undone."),
+        (false, _) => format!("Removed {what}."),
+    }
+}
+
+/// A number of bytes in a unit that fits.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{} KiB", bytes / 1024),
+        1_048_576..1_073_741_824 => format!("{} MiB", bytes / 1_048_576),
+        _ => format!("{} GiB", bytes / 1_073_741_824),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_says_what_went_and_a_dry_run_what_would() {
+        let step = PruneProgress {
+            done: true,
+            sessions: 2,
+            contents: 10,
+            contents_planned: 3,
+            contents_seen: 3,
+            contents_removed: 3,
+            bytes_removed: 5000,
+        };
+        assert_eq!(summary(&step, false), "Removed 3 of 10 contents (4 KiB) of 2 sessions.");
+        assert!(summary(&step, true).starts_with("Would remove 3 of 10"));
+        assert_eq!(summary(&PruneProgress::default(), false), "There is nothing to remove.");
+    }
+}
