@@ -146,8 +146,9 @@ async fn what_can_be_refused_without_a_session_is_refused_before_anything_starts
     let skill = json!([{"skill_id": "personal:review", "content": "Review."}]);
     refused_with(&client, "skill_not_allowed", start, with(arguments(start), "skill_contexts", skill)).await;
     for profile in ["direct_write", "worktree_write"] {
+        // The whole computer can be read, and never written; nor does it make a worktree.
         let asked = with(arguments(start), "capability_profile", json!(profile));
-        refused_with(&client, "profile_forbids", start, asked).await;
+        refused_with(&client, "working_directory_invalid", start, asked).await;
     }
     let asked = with(arguments(start), "subagent_policy", json!("deepseek_explicit"));
     let error = refusal(&client, start, asked).await;

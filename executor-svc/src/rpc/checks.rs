@@ -105,7 +105,7 @@ pub(super) fn subagents(asked: v1::SubagentPolicy) -> Result<SubagentPolicy, Spo
         v1::SubagentPolicy::Unspecified | v1::SubagentPolicy::None => Ok(SubagentPolicy::None),
         v1::SubagentPolicy::DeepseekExplicit => Err(Spoken::new(
             ErrorCode::ProfileForbids,
-            "subagent_policy deepseek_explicit needs the profile worktree_write.",
+            "This version of Gatehouse has no subagents.",
             "Use subagent_policy none.",
         )),
     }
