@@ -134,9 +134,10 @@ launcher: ## Put a static sandbox-launch, which starts faster, beside the binari
 	fi; \
 	cargo build --locked --release --target $(MUSL) -p gatehouse-sandbox --bin sandbox-launch; \
 	for folder in $(BUILD)/debug $(BUILD)/release; do \
-		if [ -x $$folder/executor-svc ]; then install -m 755 $(STATIC_LAUNCHER) $$folder/sandbox-launch; fi; \
-	done; \
-	echo 'make launcher: the static launcher is in place'
+		if [ -x $$folder/sandbox-launch ]; then \
+			install -m 755 $(STATIC_LAUNCHER) $$folder/sandbox-launch; echo "make launcher: $$folder/sandbox-launch is static"; \
+		fi; \
+	done
 
 .PHONY: lint
 lint: ## Format check and clippy, warnings denied
