@@ -18,6 +18,11 @@ export CLAUDE_BIN ?= $(INSTALLED_CLAUDE)
 
 NPM := npm --cache $(BUILD)/npm-cache --no-audit --no-fund --no-update-notifier --ignore-scripts
 FOREIGN_HOME := $(BUILD)/foreign
+BENCH_PEERS := $(BUILD)/bench-peers
+
+# A launcher without the C library's start-up code, for which Rust has a target of its own.
+MUSL := $(shell uname -m)-unknown-linux-musl
+STATIC_LAUNCHER := $(BUILD)/$(MUSL)/release/sandbox-launch
 INSTALLED := installed_read installed_prompts installed_replay installed_retries installed_commands \
 	installed_direct_write installed_write killed_writes guarded_reads real_projects confinement
 SURFACE := contract cli house
@@ -105,9 +110,33 @@ soak: build claude ## The installed suite again and again (ROUNDS=5), and 10,000
 	@echo 'make soak: $(ROUNDS) rounds passed'
 
 .PHONY: bench
-bench: claude ## Measure what docs/performance.md tells (release build)
+bench: claude $(BENCH_PEERS)/ready ## Measure what docs/performance.md tells (release build)
 	cargo build --locked --release --workspace --bins
+	@$(MAKE) --no-print-directory launcher
 	cargo bench --locked -p gatehouse-tests
+	launchers=$(BUILD)/release/sandbox-launch; \
+	if [ -x $(STATIC_LAUNCHER) ]; then launchers+=:$(STATIC_LAUNCHER); fi; \
+	GATEHOUSE_BENCH_PEERS=$(BENCH_PEERS) GATEHOUSE_BENCH_LAUNCHER=$$launchers \
+		cargo bench --locked -p gatehouse-sandbox --bench launch
+
+# Other people's sandboxes, to be measured beside ours.
+$(BENCH_PEERS)/ready: sandbox/benches/peers/package.json sandbox/benches/peers/package-lock.json
+	mkdir -p $(BENCH_PEERS)
+	cp $^ $(BENCH_PEERS)/
+	cd $(BENCH_PEERS) && $(NPM) ci
+	touch $@
+
+.PHONY: launcher
+launcher: ## Put a static sandbox-launch, which starts faster, beside the binaries that are built (Linux)
+	@if command -v rustup >/dev/null; then rustup target add $(MUSL) >/dev/null 2>&1 || true; fi; \
+	if ! [ -d "$$(rustc --print target-libdir --target $(MUSL) 2>/dev/null)" ]; then \
+		echo "make launcher: Rust has no standard library for $(MUSL) here; the ordinary launcher stays"; exit; \
+	fi; \
+	cargo build --locked --release --target $(MUSL) -p gatehouse-sandbox --bin sandbox-launch; \
+	for folder in $(BUILD)/debug $(BUILD)/release; do \
+		if [ -x $$folder/executor-svc ]; then install -m 755 $(STATIC_LAUNCHER) $$folder/sandbox-launch; fi; \
+	done; \
+	echo 'make launcher: the static launcher is in place'
 
 .PHONY: lint
 lint: ## Format check and clippy, warnings denied

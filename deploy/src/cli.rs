@@ -43,6 +43,9 @@ pub enum Command {
     Prune(Prune),
     /// Check the ledger's chain from the first entry to the last, and everything that was kept of files
     Verify(Json),
+    /// List the worktrees of sessions, or remove one
+    #[command(subcommand)]
+    Worktree(Worktree),
     /// Run a whole session of the real Claude Code on a directory, with a scripted ChatGPT
     Demo(Demo),
 }
@@ -165,6 +168,29 @@ pub struct Prune {
 /// A command whose only option is the form of its output.
 #[derive(Debug, Args)]
 pub struct Json {
+    /// Print a JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `gatehouse worktree`.
+#[derive(Debug, Subcommand)]
+pub enum Worktree {
+    /// List the worktrees that there are, with what has changed in each
+    List(Json),
+    /// Remove the worktree of a session that has ended
+    Remove(RemoveWorktree),
+}
+
+/// `gatehouse worktree remove`.
+#[derive(Debug, Args)]
+pub struct RemoveWorktree {
+    /// The session's id
+    #[arg(value_name = "ID")]
+    pub session: String,
+    /// First save all changes in it to this new file, for `git apply`
+    #[arg(long, value_name = "FILE")]
+    pub save_patch: Option<PathBuf>,
     /// Print a JSON object
     #[arg(long)]
     pub json: bool,

@@ -55,6 +55,7 @@ pub enum StartFailure {
     NotFound,
     /// The executable is no program of this system, or lacks a library.
     #[error("Claude Code's executable cannot be used: {0}")]
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only there is it looked into"))]
     Program(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The launcher failed in another way.
     #[error("Claude Code could not be started: {0}")]

@@ -36,8 +36,8 @@ const MAX_BODY: usize = 32 * 1024 * 1024;
 pub enum Setup {
     /// Not known yet: no turn is opened.
     Unchecked,
-    /// As asked.
-    Good,
+    /// As asked; it took this long to start and say so.
+    Good(Duration),
 }
 
 /// What the handlers need.

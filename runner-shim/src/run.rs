@@ -159,6 +159,7 @@ impl Run {
         mut cleaner: Cleaner,
     ) -> Ending {
         [claude.keeper(), Some(std::process::id())].into_iter().flatten().for_each(|pid| cleaner.number(pid));
+        let began = tokio::time::Instant::now();
         let init_limit = tokio::time::sleep(INIT_LIMIT);
         tokio::pin!(init_limit);
         let mut result = None;
@@ -173,7 +174,7 @@ impl Run {
             };
             match line {
                 Some(Line::Init(init)) => match init.check(&self.plan) {
-                    Ok(()) => drop(setup.send_replace(Setup::Good)),
+                    Ok(()) => drop(setup.send_replace(Setup::Good(began.elapsed()))),
                     Err(wrong) => break wrong,
                 },
                 Some(Line::Result(line)) => result = Some(line),

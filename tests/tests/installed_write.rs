@@ -31,8 +31,8 @@ fn git(directory: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A file's mode, time of change and bytes.
-type Seen = (u32, i64, i64, Vec<u8>);
+/// A file's mode, time of change and SHA-256.
+type Seen = (u32, i64, i64, String);
 
 /// Everything below a directory but the list of worktrees.
 fn snapshot(top: &Path) -> BTreeMap<PathBuf, Seen> {
@@ -51,7 +51,7 @@ fn snapshot(top: &Path) -> BTreeMap<PathBuf, Seen> {
                     facts.permissions().mode(),
                     facts.mtime(),
                     facts.mtime_nsec(),
-                    std::fs::read(&path).unwrap(),
+                    gatehouse_proto::digest::sha256_hex(&std::fs::read(&path).unwrap()),
                 );
                 found.insert(path, seen);
             }
@@ -118,7 +118,40 @@ async fn a_worktree_is_changed_and_its_source_stays_what_it_was() {
         list.contains(root.to_str().unwrap()) && list.contains("locked") && list.contains("detached"),
         "{list}"
     );
+    // The test's own git has refreshed the index.
+    let before = snapshot(&project.path());
+    removed_with_its_patch(&gateway, &brain, &project, &root);
+    assert_eq!(snapshot(&project.path()), before);
     gateway.finish().await;
+}
+
+/// `gatehouse worktree`: listed, not removed while something would be lost, removed once it is saved.
+fn removed_with_its_patch(gateway: &Gateway, brain: &Brain, project: &Project, root: &Path) {
+    let listed = gateway.cli(&["worktree", "list", "--json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(
+        (&listed[0]["state"], &listed[0]["changed_files"]),
+        (&json!("changed"), &json!(3)),
+        "{listed}"
+    );
+    let refused = gateway.cli(&["worktree", "remove", brain.session_id()]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && words.contains("--save-patch"), "{words}");
+    assert!(root.join("n/new.txt").exists());
+    let place = Project::empty();
+    let patch = place.path().join("changes.patch");
+    let removed =
+        gateway.cli(&["worktree", "remove", brain.session_id(), "--save-patch", patch.to_str().unwrap()]);
+    assert!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
+    assert!(!root.exists());
+    assert!(!git(&project.path(), &["worktree", "list"]).contains(root.to_str().unwrap()));
+    // What was saved is all of it.
+    let copy = place.path().join("copy");
+    git(&place.path(), &["clone", "-q", &project.text(), "copy"]);
+    git(&copy, &["apply", patch.to_str().unwrap()]);
+    assert!(std::fs::read_to_string(copy.join("src/main.txt")).unwrap().contains("mercury"));
+    assert_eq!(std::fs::read(copy.join("n/new.txt")).unwrap(), b"new\n");
+    assert!(copy.join("n.ipynb").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,6 +14,7 @@ mod up;
 mod verify;
 mod view;
 mod watch;
+mod worktree;
 
 use std::path::PathBuf;
 
@@ -40,6 +41,7 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<(), Failure> {
         Command::Resolve(options) => resolve::run(connect(&place).await?, options, screen).await,
         Command::Prune(options) => prune::run(connect(&place).await?, &options, screen).await,
         Command::Verify(options) => verify::run(connect(&place).await?, &options, screen).await,
+        Command::Worktree(options) => worktree::run(connect(&place).await?, options, screen).await,
         Command::Demo(options) => demo::run(options, screen).await,
     }
 }

@@ -247,6 +247,7 @@ fn make_private(dir: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-fn sync_dir(dir: &Path) -> Result<(), ContentFault> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(|error| ContentFault::io(dir, &error))
+/// Writes a file or a folder to the disk.
+fn sync(path: &Path) -> Result<(), ContentFault> {
+    File::open(path).and_then(|opened| opened.sync_all()).map_err(|error| ContentFault::io(path, &error))
 }

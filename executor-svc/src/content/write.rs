@@ -10,7 +10,7 @@ use gatehouse_proto::digest::sha256_hex;
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
-use super::{ContentFault, Inner, NEW, make_private, sync_dir};
+use super::{ContentFault, Inner, NEW, make_private, sync};
 
 /// A content on its way.
 struct Coming<'a> {
@@ -44,18 +44,38 @@ impl Inner {
         }
         let needed = coming.iter().map(|content| content.bytes.len() as u64).sum();
         self.reserve(needed)?;
-        let mut written = 0;
-        let result = self.bring(&coming, &mut written).and_then(|()| {
-            // Also of those that were there: who put them may not have come so far yet.
-            let mut shards: Vec<PathBuf> = Vec::new();
-            for sha256 in contents.keys() {
-                shards.extend(self.place(sha256)?.parent().map(Path::to_owned));
-            }
-            shards.dedup();
-            side_by_side(&shards, |shard| sync_dir(shard))
-        });
-        self.give_back(needed - written);
+        let mut named = Vec::new();
+        let result = self.bring(&coming, &mut named).and_then(|()| self.make_durable(contents.keys()));
+        // A damaged content that gave way was counted before.
+        let added: u64 = named.iter().filter(|new| !new.replaces).map(|new| new.bytes.len() as u64).sum();
+        self.give_back(needed - added);
+        if result.is_err() {
+            self.take_back(&named);
+        }
         result
+    }
+
+    /// Writes contents and folders to the disk, also those that were there: who put them may not have come so far yet.
+    /// All at once, after they have their names, so that the disk is waited for once. A loss of power before that can
+    /// leave a name with other bytes; no ledger has it, and it is replaced when the same content comes again.
+    fn make_durable<'a>(&self, names: impl Iterator<Item = &'a &'a str>) -> Result<(), ContentFault> {
+        let mut paths = Vec::new();
+        for sha256 in names {
+            let place = self.place(sha256)?;
+            let shard = place.parent().map(Path::to_owned);
+            // Names come in order, so equal folders follow each other.
+            paths.extend(shard.filter(|shard| !paths.contains(shard)));
+            paths.push(place);
+        }
+        side_by_side(&paths, |path| sync(path))
+    }
+
+    /// After a failed write to the disk the system may show bytes that are not there: what is new goes again.
+    fn take_back(&self, named: &[&Coming<'_>]) {
+        for content in named {
+            let _ = fs::remove_file(&content.place);
+        }
+        self.state().used = None;
     }
 
     fn coming<'a>(
@@ -86,9 +106,13 @@ impl Inner {
         state.used = state.used.map(|used| used.saturating_sub(bytes));
     }
 
-    /// Writes contents and gives them their names; `written` counts the bytes of those that got one.
-    fn bring(&self, coming: &[Coming<'_>], written: &mut u64) -> Result<(), ContentFault> {
-        side_by_side(coming, |content| {
+    /// Writes contents and gives them their names; `named` has those that got theirs here.
+    fn bring<'a>(
+        &self,
+        coming: &'a [Coming<'a>],
+        named: &mut Vec<&'a Coming<'a>>,
+    ) -> Result<(), ContentFault> {
+        for content in coming {
             let path = &content.temporary.0;
             let mut file = OpenOptions::new()
                 .write(true)
@@ -96,14 +120,10 @@ impl Inner {
                 .mode(0o600)
                 .open(path)
                 .map_err(|error| ContentFault::io(path, &error))?;
-            file.write_all(content.bytes)
-                .and_then(|()| file.sync_all())
-                .map_err(|error| ContentFault::io(path, &error))
-        })?;
-        for content in coming {
+            file.write_all(content.bytes).map_err(|error| ContentFault::io(path, &error))?;
             self.make_shard(&content.place)?;
-            if name(content)? && !content.replaces {
-                *written += content.bytes.len() as u64;
+            if name(content)? {
+                named.push(content);
             }
         }
         Ok(())
@@ -112,7 +132,7 @@ impl Inner {
     fn make_shard(&self, place: &Path) -> Result<(), ContentFault> {
         let Some(shard) = place.parent().filter(|shard| !shard.is_dir()) else { return Ok(()) };
         make_private(shard).map_err(|error| ContentFault::io(shard, &error))?;
-        sync_dir(&self.dir)
+        sync(&self.dir)
     }
 }
 

@@ -83,6 +83,30 @@ fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -
             json!({ "turn_id": turn_id, "why": why })
         }
         Effect::ReplyCommitted { .. } => record_reply(tx, session, effect, now)?,
+        Effect::ActionPrepared { .. }
+        | Effect::UndoPrepared(_)
+        | Effect::ResolvePrepared(_)
+        | Effect::ActionSettled { .. }
+        | Effect::ActionCancelled { .. }
+        | Effect::ActionUncertain { .. } => record_action(tx, session, effect, now)?,
+        Effect::StopRequested => {
+            json!({ "request_id": session.stop.as_ref().map(|stop| stop.request_id.as_str()) })
+        }
+        Effect::WorktreeMade { head, registration } => json!({ "head": head, "registration": registration }),
+        Effect::WorktreeRemoved { registration } => json!({ "registration": registration }),
+        Effect::LeaseRotated | Effect::LeaseRanOut | Effect::Stopped => json!({}),
+        Effect::Attached => json!({ "enforced_by": session.enforced_by }),
+        Effect::Launch { .. } | Effect::EndRunner { .. } => Value::Null,
+    })
+}
+
+fn record_action(
+    tx: &Connection,
+    session: &Session,
+    effect: &Effect,
+    now: Timestamp,
+) -> Result<Value, LedgerError> {
+    Ok(match effect {
         Effect::ActionPrepared { id, intent } => {
             let text = intent.as_deref().map(intent_text).transpose()?;
             actions::prepare(tx, id, text.as_deref())?;
@@ -95,13 +119,7 @@ fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -
             record_receipt(tx, id, &cancelled_receipt(id, name, why)?, now)?
         }
         Effect::ActionUncertain { id, why } => json!({ "tool_call_id": id, "why": why }),
-        Effect::StopRequested => {
-            json!({ "request_id": session.stop.as_ref().map(|stop| stop.request_id.as_str()) })
-        }
-        Effect::WorktreeMade { head, registration } => json!({ "head": head, "registration": registration }),
-        Effect::LeaseRotated | Effect::LeaseRanOut | Effect::Stopped => json!({}),
-        Effect::Attached => json!({ "enforced_by": session.enforced_by }),
-        Effect::Launch { .. } | Effect::EndRunner { .. } => Value::Null,
+        _ => Value::Null,
     })
 }
 

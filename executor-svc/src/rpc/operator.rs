@@ -4,8 +4,10 @@ mod actions;
 mod asks;
 mod ends;
 mod events;
+mod worktrees;
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use gatehouse_proto::ids::ToolCallId;
 use gatehouse_proto::v1::{self, operator_server::Operator};
@@ -23,12 +25,17 @@ use crate::clock::Timestamp;
 use crate::engine::{Engine, Fault, parse};
 use crate::ledger::{LedgerError, SCHEMA_VERSION, actions as rows, journal, sessions};
 use crate::session::Session;
+use crate::worktree::Worktrees;
+
+/// How much of a patch goes into one message, in bytes.
+const PATCH_PART: usize = 1 << 20;
 
 /// The service.
 #[derive(Debug, Clone)]
 pub struct OperatorService {
     engine: Engine,
     actions: Actions,
+    worktrees: Arc<Worktrees>,
     started_at: Timestamp,
     shutdown: mpsc::Sender<()>,
 }
@@ -40,9 +47,14 @@ fn ledger(error: LedgerError) -> Wire {
 impl OperatorService {
     /// The service of this engine; `shutdown` ends the executor.
     #[must_use]
-    pub fn new(engine: Engine, actions: Actions, shutdown: mpsc::Sender<()>) -> Self {
+    pub fn new(
+        engine: Engine,
+        actions: Actions,
+        worktrees: Arc<Worktrees>,
+        shutdown: mpsc::Sender<()>,
+    ) -> Self {
         let started_at = engine.now();
-        Self { engine, actions, started_at, shutdown }
+        Self { engine, actions, worktrees, started_at, shutdown }
     }
 
     async fn view(&self, session: Session) -> Result<v1::SessionView, Wire> {
@@ -175,6 +187,35 @@ impl Operator for OperatorService {
     async fn prune(&self, request: Request<v1::PruneRequest>) -> Result<Response<Self::PruneStream>, Wire> {
         let progress = asks::prune(self.actions.clone(), request.into_inner());
         Ok(Response::new(Box::pin(ReceiverStream::new(progress))))
+    }
+
+    async fn list_worktrees(
+        &self,
+        _: Request<v1::ListWorktreesRequest>,
+    ) -> Result<Response<v1::ListWorktreesReply>, Wire> {
+        Ok(Response::new(v1::ListWorktreesReply { worktrees: self.worktrees().await? }))
+    }
+
+    type GetWorktreePatchStream = Pin<Box<dyn Stream<Item = Result<v1::PatchPart, Wire>> + Send>>;
+
+    async fn get_worktree_patch(
+        &self,
+        request: Request<v1::GetWorktreePatchRequest>,
+    ) -> Result<Response<Self::GetWorktreePatchStream>, Wire> {
+        let id = checks::session_id(request.into_inner().native_session_id)?;
+        let patch = self.patch(&id).await?;
+        let parts: Vec<_> =
+            patch.chunks(PATCH_PART).map(|part| Ok(v1::PatchPart { bytes: part.to_vec() })).collect();
+        Ok(Response::new(Box::pin(tokio_stream::iter(parts))))
+    }
+
+    async fn remove_worktree(
+        &self,
+        request: Request<v1::RemoveWorktreeRequest>,
+    ) -> Result<Response<v1::WorktreeView>, Wire> {
+        let ask = request.into_inner();
+        let id = checks::session_id(ask.native_session_id)?;
+        Ok(Response::new(Self::remove_worktree(self, &id, ask.saved_patch_sha256).await?))
     }
 
     async fn stop_session(

@@ -82,6 +82,7 @@ impl Places {
             // What is half made is made anew.
             Some(Isolation::Planned(_)) => RootStanding::Same,
             Some(Isolation::Made { worktree, .. }) => verified(worktree).await,
+            Some(Isolation::Removed { .. }) => RootStanding::Changed("its worktree was removed".to_owned()),
             None => self.same_root(session.root, session.profile).await,
         }
     }

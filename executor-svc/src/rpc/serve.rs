@@ -64,12 +64,17 @@ impl Sockets {
 /// When a socket fails.
 pub async fn serve(services: Services, sockets: Sockets, end: watch::Receiver<bool>) -> io::Result<()> {
     let Services { engine, actions, runners, worktrees, shutdown } = services;
-    let front = FrontServer::new(FrontService::new(engine.clone(), worktrees))
+    let front = FrontServer::new(FrontService::new(engine.clone(), worktrees.clone()))
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE);
-    let operator = OperatorServer::new(OperatorService::new(engine.clone(), actions.clone(), shutdown))
-        .max_decoding_message_size(MAX_MESSAGE)
-        .max_encoding_message_size(MAX_MESSAGE);
+    let operator = OperatorServer::new(OperatorService::new(
+        engine.clone(),
+        actions.clone(),
+        worktrees.clone(),
+        shutdown,
+    ))
+    .max_decoding_message_size(MAX_MESSAGE)
+    .max_encoding_message_size(MAX_MESSAGE);
     let runner = RunnerServer::new(RunnerService::new(engine, actions, runners))
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE);

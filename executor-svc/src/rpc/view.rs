@@ -258,10 +258,10 @@ fn workspace(session: &Session, root: String) -> v1::Workspace {
 fn worktree_note(isolation: Option<&Isolation>) -> String {
     let mut note = "Changes go to a worktree; the source stays as it is.".to_owned();
     let Some(isolation) = isolation else { return note };
+    let Some(notes) = isolation.notes() else { return "The worktree was removed.".to_owned() };
     if isolation.made().is_none() {
         note.push_str(" It is being made.");
     }
-    let notes = isolation.notes();
     let mut add = |count: usize, what: &str| {
         if count > 0 {
             note.push_str(&format!(" {count} {what}."));
@@ -282,7 +282,7 @@ const fn profile_of(profile: Profile) -> v1::CapabilityProfile {
     }
 }
 
-const fn status_of(status: Status) -> v1::SessionStatus {
+pub(super) const fn status_of(status: Status) -> v1::SessionStatus {
     match status {
         Status::Starting => v1::SessionStatus::Starting,
         Status::WaitingForGpt => v1::SessionStatus::WaitingForGpt,

@@ -123,6 +123,8 @@ pub enum Command {
         /// The worktree.
         worktree: Box<Worktree>,
     },
+    /// The operator: the session's worktree is removed.
+    WorktreeRemoved,
     /// The shim: Claude Code asks.
     OpenTurn(TurnAsk),
     /// The action path: this action's intent is durable from now on.

@@ -124,6 +124,11 @@ pub enum Effect {
         /// Its name in the repository's list.
         registration: String,
     },
+    /// The session's worktree is removed.
+    WorktreeRemoved {
+        /// Its name in the repository's list.
+        registration: String,
+    },
     /// The lease has a new id.
     LeaseRotated,
     /// The lease ran out.
@@ -154,6 +159,7 @@ impl Effect {
             Self::ActionCancelled { .. } => "action.cancelled",
             Self::ActionUncertain { .. } => "action.uncertain",
             Self::WorktreeMade { .. } => "worktree.made",
+            Self::WorktreeRemoved { .. } => "worktree.removed",
             Self::LeaseRotated => "lease.rotated",
             Self::LeaseRanOut => "lease.expired",
             Self::StopRequested => "stop.requested",

@@ -24,6 +24,11 @@ pub enum Isolation {
         /// What is different in it from what somebody may expect.
         notes: Notes,
     },
+    /// The operator has removed it.
+    Removed {
+        /// What it was known by.
+        worktree: Worktree,
+    },
 }
 
 impl Isolation {
@@ -32,24 +37,25 @@ impl Isolation {
     pub fn head(&self) -> &str {
         match self {
             Self::Planned(intent) => &intent.repository.head,
-            Self::Made { worktree, .. } => &worktree.head,
+            Self::Made { worktree, .. } | Self::Removed { worktree } => &worktree.head,
         }
     }
 
     /// What is different in it from what somebody may expect.
     #[must_use]
-    pub const fn notes(&self) -> &Notes {
+    pub const fn notes(&self) -> Option<&Notes> {
         match self {
-            Self::Planned(intent) => &intent.repository.notes,
-            Self::Made { notes, .. } => notes,
+            Self::Planned(intent) => Some(&intent.repository.notes),
+            Self::Made { notes, .. } => Some(notes),
+            Self::Removed { .. } => None,
         }
     }
 
-    /// The worktree, once it is made.
+    /// The worktree, while there is one.
     #[must_use]
     pub const fn made(&self) -> Option<&Worktree> {
         match self {
-            Self::Planned(_) => None,
+            Self::Planned(_) | Self::Removed { .. } => None,
             Self::Made { worktree, .. } => Some(worktree),
         }
     }
@@ -75,5 +81,18 @@ pub(super) fn made(
     let effect =
         Effect::WorktreeMade { head: worktree.head.clone(), registration: worktree.registration.clone() };
     session.isolation = Some(Isolation::Made { worktree, notes });
+    Ok(done(session, vec![effect]))
+}
+
+/// The operator has removed it. Only of a session that has ended: nobody works in it any more.
+pub(super) fn removed(mut session: Session) -> Result<Step, Refusal> {
+    if session.state.status().is_live() {
+        return Err(Refusal::SessionBusy(session.state.status()));
+    }
+    let Some(Isolation::Made { worktree, .. }) = session.isolation else {
+        return Err(Refusal::NotAuthorised);
+    };
+    let effect = Effect::WorktreeRemoved { registration: worktree.registration.clone() };
+    session.isolation = Some(Isolation::Removed { worktree });
     Ok(done(session, vec![effect]))
 }

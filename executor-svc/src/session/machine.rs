@@ -78,6 +78,7 @@ fn decide(session: Session, now: Timestamp, command: Command) -> Result<Step, Re
         Command::WorktreeMade { run_id, epoch, worktree } => {
             isolation::made(session, &run_id, epoch, *worktree)
         }
+        Command::WorktreeRemoved => isolation::removed(session),
         Command::OpenTurn(ask) => turns::open(session, now, ask),
         Command::Prepare { id, intent } => actions::prepare(session, &id, intent),
         Command::BeginUndo(claim, ask) => operating::begin_undo(session, &claim, ask),

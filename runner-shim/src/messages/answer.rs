@@ -21,9 +21,10 @@ use super::{Bridge, Setup, api_error};
 use crate::link::Outcome;
 use crate::run::Order;
 
-/// How soon after its request an answer may end a run. Claude Code writes its transcript in the background; the prompt of a
-/// run that is over within some 50 ms is lost from it (seen with 2.1.247), and with it the history of the next run.
-const EARLIEST_END: Duration = Duration::from_millis(250);
+/// How soon after its request an answer may end a run, at least and at most. Claude Code writes its transcript in the
+/// background; the prompt of a run that is over within some 50 ms is lost from it (seen with 2.1.247), and with it the
+/// history of the next run. On a busy machine it takes longer, as its start did.
+const EARLIEST_END: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
 /// The kind of every error here: one that Claude Code does not try again.
 const FINAL: &str = "invalid_request_error";
@@ -64,14 +65,14 @@ impl Bridge {
     }
 
     async fn serve(&self, form: Form, turn: OpenTurnRequest, out: &mpsc::Sender<Bytes>) {
-        let earliest_end = Instant::now() + EARLIEST_END;
+        let asked_at = Instant::now();
         if form == Form::Stream {
             send(out, render::message_start()).await;
         }
         let last_words = match self.wait_for_reply(form, turn, out).await {
             Ok(reply) => {
                 if reply.ends_the_run() {
-                    sleep_until(earliest_end).await;
+                    sleep_until(asked_at + self.time_to_write_down()).await;
                 }
                 let parts = match form {
                     Form::Stream => {
@@ -97,6 +98,14 @@ impl Bridge {
         };
         send(out, error).await;
         self.orders.give(last_words);
+    }
+
+    /// How long Claude Code may need to write down what it has asked.
+    fn time_to_write_down(&self) -> Duration {
+        match *self.setup.borrow() {
+            Setup::Good(startup) => earliest_end(startup),
+            Setup::Unchecked => EARLIEST_END.1,
+        }
     }
 
     /// The reply, or what ends the run. Sends a sign of life at each interval: a ping event, or a space before the JSON.
@@ -128,7 +137,7 @@ impl Bridge {
     async fn reply_to(&self, turn: OpenTurnRequest) -> Result<Reply, Order> {
         // The sender lives as long as the run; without it the run is over anyway.
         let mut setup = self.setup.clone();
-        if setup.wait_for(|&setup| setup == Setup::Good).await.is_err() {
+        if setup.wait_for(|setup| matches!(setup, Setup::Good(_))).await.is_err() {
             return Err(Order::Closed("the run is over".into()));
         }
         let refused = |refused: crate::link::Refused| Order::Protocol(refused.to_string());
@@ -142,6 +151,11 @@ impl Bridge {
     }
 }
 
+/// A start takes some half a second where nothing else runs.
+fn earliest_end(startup: Duration) -> Duration {
+    (startup / 2).clamp(EARLIEST_END.0, EARLIEST_END.1)
+}
+
 async fn send_all(out: &mpsc::Sender<Bytes>, parts: Vec<Bytes>) {
     for part in parts {
         send(out, part).await;
@@ -151,4 +165,15 @@ async fn send_all(out: &mpsc::Sender<Bytes>, parts: Vec<Bytes>) {
 async fn send(out: &mpsc::Sender<Bytes>, part: Bytes) {
     // Fails when the client is gone, which ends this task by itself.
     let _ = out.send(part).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slower_the_start_the_later_the_earliest_end_within_bounds() {
+        let after = |startup| earliest_end(Duration::from_millis(startup)).as_millis();
+        assert_eq!([0, 400, 600, 4000, 60_000].map(after), [250, 250, 300, 2000, 5000]);
+    }
 }

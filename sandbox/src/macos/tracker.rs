@@ -47,6 +47,12 @@ impl Tracker {
         self.known.insert(pid, started) != Some(started)
     }
 
+    /// Follows what is in this group as well.
+    #[cfg(target_os = "macos")]
+    pub(super) fn add_group(&mut self, group: i32) {
+        self.group = Some(group);
+    }
+
     fn note(&mut self, pid: i32, processes: &mut impl Processes) -> Option<(i32, u64)> {
         let started = processes.started(pid)?;
         self.add(pid, started).then_some((pid, started))

@@ -58,15 +58,20 @@ fn stand_apart(theirs: &PipeReader) -> io::Result<()> {
 fn watch(mut told: PipeReader, run: &RunDirectory) -> io::Result<()> {
     let mut tracker = Tracker::default();
     let mut record = [0; RECORD];
+    let mut program = None;
     while told.read_exact(&mut record).is_ok() {
         let (pid, started) = record.split_at(4);
         let pid = i32::from_ne_bytes(pid.try_into().unwrap_or_default());
         if pid == 0 {
             return Ok(());
         }
+        program.get_or_insert(pid);
         tracker.add(pid, u64::from_ne_bytes(started.try_into().unwrap_or_default()));
     }
-    // The keeper is gone without a word.
+    // The keeper is gone without a word. A group has the number of the process that leads it, or there is none of it.
+    if let Some(program) = program {
+        tracker.add_group(program);
+    }
     tracker.end(&mut Machine);
     run_directory::remove(run.path());
     Ok(())

@@ -21,7 +21,7 @@ struct Machine {
     _datagrams: UnixDatagram,
     abstract_name: String,
     tcp: std::net::TcpListener,
-    victim: Child,
+    victim: Sleeper,
 }
 
 impl Machine {
@@ -36,7 +36,7 @@ impl Machine {
             _datagrams: UnixDatagram::bind(at("datagrams")).unwrap(),
             abstract_name,
             tcp: std::net::TcpListener::bind("127.0.0.1:0").unwrap(),
-            victim: sleeper(),
+            victim: Sleeper::start(),
             top,
         }
     }
@@ -46,20 +46,22 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
-    fn drop(&mut self) {
-        end(&mut self.victim);
+/// A process that does nothing, and goes with this.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn start() -> Self {
+        let quiet = || Stdio::null();
+        let mut command = Command::new("/bin/sleep");
+        Self(command.arg("1000").stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn().unwrap())
     }
 }
 
-fn sleeper() -> Child {
-    let quiet = || Stdio::null();
-    Command::new("/bin/sleep").arg("1000").stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn().unwrap()
-}
-
-fn end(child: &mut Child) {
-    child.kill().unwrap();
-    child.wait().unwrap();
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// What an unconfined process gets for the same attempt; it shows that the attempt is a real one.
@@ -177,12 +179,7 @@ fn of_ours<'a>(machine: &'a Machine, paths: &'a Paths, victim: u64) -> Vec<Probe
             &[Errno::EROFS],
             Succeeds,
         ),
-        probe(
-            "another program",
-            Attempt::Execute(Path::new("/gatehouse-no-such-program")),
-            FORBIDDEN,
-            FailsWith(Errno::ENOENT),
-        ),
+        probe("another program", Attempt::Execute(&paths.no_program), FORBIDDEN, FailsWith(Errno::ENOENT)),
         probe("a child", call(libc::SYS_clone, 0, 0, 0), FORBIDDEN, Succeeds),
         probe(
             "a child that shares memory",
@@ -205,6 +202,7 @@ struct Paths {
     secret: PathBuf,
     state: PathBuf,
     new_file: PathBuf,
+    no_program: PathBuf,
 }
 
 impl Paths {
@@ -220,6 +218,7 @@ impl Paths {
             secret: machine.path("secret"),
             state: gateway.state_dir(),
             new_file: own.directory(&gateway.runtime_dir()).join("new"),
+            no_program: machine.path("no-program"),
         }
     }
 }
@@ -227,27 +226,25 @@ impl Paths {
 /// Each attempt is refused as it must be, in this process; and it is a real attempt, as a process that nothing confines
 /// shows.
 fn refused(pid: u32, probes: &[Probe<'_>]) {
-    let mut control = sleeper();
+    let control = Sleeper::start();
     let mut hijacked = Hijacked::take(pid).unwrap();
-    let mut free = Hijacked::take(control.id()).unwrap();
-    for Probe { what, attempt, refused_with, control } in probes {
+    let mut free = Hijacked::take(control.0.id()).unwrap();
+    for Probe { what, attempt, refused_with, control: expected } in probes {
         let answer = hijacked.attempt(attempt);
         assert!(answer.is_err_and(|errno| refused_with.contains(&errno)), "{what}: {answer:?}");
-        if *control == Control::Unknown {
+        if *expected == Control::Unknown {
             continue;
         }
         let answer = free.attempt(attempt);
-        match (answer, control) {
+        match (answer, expected) {
             (Ok(_), Control::Succeeds) => {}
-            (Err(errno), Control::FailsWith(expected)) if errno == *expected => {}
+            (Err(errno), Control::FailsWith(other)) if errno == *other => {}
             _ => panic!("control of {what}: {answer:?}"),
         }
         if let (Ok(child), Attempt::Call(libc::SYS_clone, _)) = (answer, attempt) {
             processes::signal(child.try_into().unwrap(), nix::sys::signal::Signal::SIGKILL);
         }
     }
-    drop(free);
-    end(&mut control);
 }
 
 /// The kernel does not let an ordinary user into a process that keeps others out; there is nothing to probe then.
@@ -261,7 +258,7 @@ async fn a_front_and_a_shim_under_hostile_control_reach_nothing_but_the_executor
     let mut gateway = Gateway::start(Setup::with_claude(claude)).await;
     let brain = gateway.session(&Start::new(PROMPT, "/")).await;
     let machine = Machine::new();
-    let victim = machine.victim.id().into();
+    let victim = machine.victim.0.id().into();
     for (pid, own, other) in [
         (gateway.front_pid().unwrap(), Role::Front, Role::Runner),
         (shim_of(&gateway), Role::Runner, Role::Front),
@@ -288,7 +285,7 @@ async fn a_claude_code_under_hostile_control_reads_and_writes_its_own_and_asks_t
     let brain = gateway.session(&Start::new(PROMPT, "/")).await;
     let machine = Machine::new();
     let pid = claude_of(&brain);
-    let victim = machine.victim.id().into();
+    let victim = machine.victim.0.id().into();
     let home = PathBuf::from(&processes::environment(pid)["HOME"]);
     let session = home.parent().unwrap();
     let paths = Paths::of(&gateway, &machine, Role::Front, Role::Runner);

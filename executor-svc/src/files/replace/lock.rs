@@ -25,17 +25,21 @@ pub(super) struct PathLocks {
 pub(super) struct PathGuard {
     locks: Arc<PathLocks>,
     key: PathKey,
+    /// Whether somebody else had it first, so that what was known of the path may be out of date.
+    pub waited: bool,
 }
 
 impl PathLocks {
     /// Waits for the path; `None` if it is not free before `until`.
     pub(super) fn hold(self: &Arc<Self>, key: PathKey, until: Instant) -> Option<PathGuard> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waited = false;
         while !held.insert(key.clone()) {
+            waited = true;
             let left = until.checked_duration_since(Instant::now())?;
             held = self.freed.wait_timeout(held, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        Some(PathGuard { locks: Arc::clone(self), key })
+        Some(PathGuard { locks: Arc::clone(self), key, waited })
     }
 }
 

@@ -47,11 +47,14 @@ impl Target {
         path: &Path,
         until: Instant,
     ) -> Result<Self, ReplaceFault> {
-        let key = Place::find(files, path)?.key();
-        let guard =
-            replacer.locks.hold(key, until).ok_or_else(|| ReplaceFault::Busy { path: path.to_owned() })?;
-        // What was there before waiting may be something else now.
-        let place = Place::find(files, path)?;
+        let mut place = Place::find(files, path)?;
+        let guard = replacer
+            .locks
+            .hold(place.key(), until)
+            .ok_or_else(|| ReplaceFault::Busy { path: path.to_owned() })?;
+        if guard.waited {
+            place = Place::find(files, path)?;
+        }
         let found = Current::read(files, &place, replacer.options.max_bytes)?;
         place.judge_directory_writable()?;
         let (current, bytes) = found.map_or((None, Vec::new()), |(current, bytes)| (Some(current), bytes));
