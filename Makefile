@@ -24,7 +24,7 @@ BENCH_PEERS := $(BUILD)/bench-peers
 MUSL := $(shell uname -m)-unknown-linux-musl
 STATIC_LAUNCHER := $(BUILD)/$(MUSL)/release/sandbox-launch
 INSTALLED := installed_read installed_prompts installed_replay installed_retries installed_commands \
-	installed_direct_write installed_write killed_writes guarded_reads real_projects confinement
+	installed_direct_write installed_write installed_undo killed_writes guarded_reads real_projects confinement
 SURFACE := contract cli house
 ROUNDS ?= 5
 

@@ -30,12 +30,36 @@ fn run(place: &Place, arguments: &[&str]) -> Output {
 
 #[test]
 fn wrong_usage_is_exit_code_2_and_help_is_0() {
-    for arguments in [&[][..], &["frobnicate"], &["show"], &["sessions", "--frobnicate"], &["up", "--listen"]]
-    {
+    for arguments in [
+        &[][..],
+        &["frobnicate"],
+        &["show"],
+        &["sessions", "--frobnicate"],
+        &["up", "--listen"],
+        &["diff", "ns_0"],
+        &["undo", "ns_0"],
+        &["resolve", "ns_0", "toolu_0"],
+        &["resolve", "ns_0", "toolu_0", "--keep-disk", "--restore-after"],
+        &["prune"],
+        &["prune", "--older-than", "soon"],
+    ] {
         gatehouse().args(arguments).assert().code(2);
     }
     let help = gatehouse().arg("--help").assert().code(0);
-    for command in ["up", "down", "sessions", "show", "watch", "verify", "demo", "Exit codes"] {
+    for command in [
+        "up",
+        "down",
+        "sessions",
+        "show",
+        "watch",
+        "diff",
+        "undo",
+        "resolve",
+        "prune",
+        "verify",
+        "demo",
+        "Exit codes",
+    ] {
         assert!(text(&help.get_output().stdout).contains(command), "{command}");
     }
     gatehouse().arg("--version").assert().code(0);
@@ -45,9 +69,18 @@ fn wrong_usage_is_exit_code_2_and_help_is_0() {
 fn no_gateway_is_exit_code_3_with_a_way_out() {
     let place = Place::fresh();
     let id = format!("ns_{}", "0".repeat(32));
-    for arguments in
-        [&["sessions"][..], &["show", &id], &["watch"], &["verify"], &["down"], &["sessions", "--json"]]
-    {
+    for arguments in [
+        &["sessions"][..],
+        &["show", &id],
+        &["watch"],
+        &["verify"],
+        &["down"],
+        &["sessions", "--json"],
+        &["diff", &id, "toolu_0"],
+        &["undo", &id, "toolu_0"],
+        &["resolve", &id, "toolu_0", "--keep-disk"],
+        &["prune", "--older-than", "30d"],
+    ] {
         let output = run(&place, arguments);
         assert_eq!(output.status.code(), Some(3), "{arguments:?}");
         assert!(text(&output.stderr).contains("gatehouse up"), "{arguments:?}");
