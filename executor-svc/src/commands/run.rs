@@ -117,8 +117,8 @@ async fn watch(
     let (ended, stopped_by) = end(&mut hold, cancel, &too_much).await;
     let took = begun.elapsed();
     let (stdout, stderr) = tokio::join!(stdout.finish(), stderr.finish());
-    // The keeper has said its last word; this only clears it away.
-    let _ = child.kill().await;
+    // The keeper has said its last word; what is left of it is cleared away in the background.
+    drop(child);
     Finished { exit: ended.how, stopped_by, took, usage: ended.usage, stdout, stderr, enforced_by, hidden }
 }
 
