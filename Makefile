@@ -52,6 +52,7 @@ demo: build claude ## A whole session of the real Claude Code on this repository
 
 .PHONY: up
 up: build claude ## Start the gateway in the foreground
+	@$(MAKE) --no-print-directory launcher
 	$(BIN)/gatehouse up
 
 .PHONY: test
@@ -71,6 +72,12 @@ test-installed: build claude ## The suite with the real Claude Code
 	@$(MAKE) --no-print-directory installed
 	@$(MAKE) --no-print-directory skipped
 	@echo 'make test-installed: passed ($(INSTALLED))'
+
+.PHONY: test-installed-write test-installed-direct-write
+test-installed-write: build claude ## Only the suite that changes a worktree with the real Claude Code
+	cargo test --locked -p gatehouse-tests --test installed_write
+test-installed-direct-write: build claude ## Only the suite that changes a real directory with it
+	cargo test --locked -p gatehouse-tests --test installed_direct_write --test installed_undo
 
 .PHONY: installed
 installed:
@@ -103,7 +110,8 @@ $(FOREIGN_HOME)/ready: tests/foreign/package.json tests/foreign/package-lock.jso
 	touch $@
 
 .PHONY: soak
-soak: build claude ## The installed suite again and again (ROUNDS=5), and 10,000 kills during writes
+soak: build claude ## The installed suite again and again (ROUNDS=5), long properties, 10,000 kills during writes
+	PROPTEST_CASES=100000 cargo test --locked -p executor-svc --lib
 	KILLS=10000 cargo test --locked -p gatehouse-tests --test killed_writes -- --nocapture
 	@for round in $$(seq 1 $(ROUNDS)); do echo "soak: round $$round of $(ROUNDS)"; \
 		$(MAKE) --no-print-directory installed; done

@@ -198,3 +198,26 @@ async fn a_worktree_that_was_moved_away_is_not_written_and_not_gone_on_with() {
     assert_eq!(error.code(), Some("working_directory_invalid"), "{error}");
     gateway.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worktree_without_changes_is_pruned_once_its_session_has_ended() {
+    let Some(claude) = claude() else { return };
+    let mut gateway = Gateway::start(Setup::with_claude(claude)).await;
+    let project = repository();
+    let start = Start { profile: "worktree_write", ..Start::new("Look.", project.text()) };
+    let mut brain = gateway.session(&start).await;
+    brain.until(|state| state.status() == "waiting_for_gpt").await.unwrap();
+    let pruned = || {
+        let output = gateway.cli(&["prune", "--older-than", "0s", "--json"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (told["worktrees_removed"].as_u64(), told["worktrees_kept"].as_u64())
+    };
+    assert_eq!(pruned(), (Some(0), Some(0)), "a live session keeps its worktree");
+    brain.finish("Seen.").await.unwrap();
+    brain.stop("Done.").await.unwrap();
+    brain.until(|state| state.status() == "stopped").await.unwrap();
+    assert_eq!(pruned(), (Some(1), Some(0)));
+    assert!(!git(&project.path(), &["worktree", "list"]).contains("gh-worktrees-"));
+    gateway.finish().await;
+}

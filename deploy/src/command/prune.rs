@@ -55,6 +55,8 @@ fn as_json(step: &PruneProgress, dry_run: bool) -> Value {
         "contents": step.contents,
         "contents_removed": step.contents_removed,
         "bytes_removed": step.bytes_removed,
+        "worktrees_removed": step.worktrees_removed,
+        "worktrees_kept": step.worktrees_kept,
     })
 }
 
@@ -66,11 +68,22 @@ fn summary(step: &PruneProgress, dry_run: bool) -> String {
         size(step.bytes_removed),
         step.sessions
     );
-    match (dry_run, step.contents_planned) {
-        (_, 0) => "There is nothing to remove.".to_owned(),
+    let mut lines = match (dry_run, step.contents_planned) {
+        (_, 0) => "There are no contents to remove.".to_owned(),
         (true, _) => format!("Would remove {what}. Their changes could then be neither shown nor undone."),
         (false, _) => format!("Removed {what}."),
+    };
+    if step.worktrees_removed > 0 {
+        let done = if dry_run { "Would remove" } else { "Removed" };
+        lines.push_str(&format!("\n{done} {} worktrees without changes.", step.worktrees_removed));
     }
+    if step.worktrees_kept > 0 {
+        lines.push_str(&format!(
+            "\n{} worktrees stay, for something in them would be lost: `gatehouse worktree list`.",
+            step.worktrees_kept
+        ));
+    }
+    lines
 }
 
 /// A number of bytes in a unit that fits.
@@ -97,9 +110,15 @@ mod tests {
             contents_seen: 3,
             contents_removed: 3,
             bytes_removed: 5000,
+            worktrees_removed: 0,
+            worktrees_kept: 0,
         };
         assert_eq!(summary(&step, false), "Removed 3 of 10 contents (4 KiB) of 2 sessions.");
         assert!(summary(&step, true).starts_with("Would remove 3 of 10"));
-        assert_eq!(summary(&PruneProgress::default(), false), "There is nothing to remove.");
+        assert_eq!(summary(&PruneProgress::default(), false), "There are no contents to remove.");
+        let worktrees = PruneProgress { worktrees_removed: 1, worktrees_kept: 2, ..PruneProgress::default() };
+        assert!(
+            summary(&worktrees, true).contains("Would remove 1 worktrees without changes.\n2 worktrees stay")
+        );
     }
 }

@@ -39,7 +39,7 @@ use change::Workshop;
 pub use contents::ContentCheck;
 pub use difference::Difference;
 pub use operation::{OperationFault, OperatorRequest};
-pub use prune::{PruneAsk, PruneMode, Pruned};
+pub use prune::{PruneAsk, PruneMode, Pruned, ended_before};
 pub use short::ShortResult;
 
 /// Between two tries to record what must not be lost.

@@ -171,7 +171,10 @@ impl Actions {
 }
 
 /// The sessions that ended so long ago that their contents may go, by their ids as text. Nothing of them is unfinished.
-fn ended_before(
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn ended_before(
     connection: &rusqlite::Connection,
     now: Timestamp,
     older_than: Duration,

@@ -185,7 +185,7 @@ impl Operator for OperatorService {
     type PruneStream = Pin<Box<dyn Stream<Item = Result<v1::PruneProgress, Wire>> + Send>>;
 
     async fn prune(&self, request: Request<v1::PruneRequest>) -> Result<Response<Self::PruneStream>, Wire> {
-        let progress = asks::prune(self.actions.clone(), request.into_inner());
+        let progress = asks::prune(self.clone(), request.into_inner());
         Ok(Response::new(Box::pin(ReceiverStream::new(progress))))
     }
 

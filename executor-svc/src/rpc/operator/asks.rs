@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tonic::Status as Wire;
 
 use super::OperatorService;
-use crate::action::{Actions, ContentCheck, OperationFault, OperatorRequest, PruneAsk, PruneMode, Pruned};
+use crate::action::{ContentCheck, OperationFault, OperatorRequest, PruneAsk, PruneMode, Pruned};
 use crate::engine::Fault;
 use crate::ledger::journal::Verdict;
 use crate::rpc::checks;
@@ -102,7 +102,7 @@ fn engines(fault: Fault) -> Wire {
 type Progress = mpsc::Receiver<Result<v1::PruneProgress, Wire>>;
 
 /// Prunes in the background, and tells how far it is. When the client goes away, it ends after the present step.
-pub(super) fn prune(actions: Actions, ask: v1::PruneRequest) -> Progress {
+pub(super) fn prune(service: OperatorService, ask: v1::PruneRequest) -> Progress {
     let ask = PruneAsk {
         older_than: Duration::from_secs(ask.older_than_seconds),
         mode: if ask.dry_run { PruneMode::DryRun } else { PruneMode::Remove },
@@ -110,6 +110,7 @@ pub(super) fn prune(actions: Actions, ask: v1::PruneRequest) -> Progress {
     let (out, told_to) = mpsc::channel(STEPS);
     tokio::spawn(async move {
         let (steps, mut done) = mpsc::channel(1);
+        let actions = service.actions.clone();
         let pruning = tokio::spawn(async move { actions.prune(ask, steps).await });
         while let Some(step) = done.recv().await {
             if out.send(Ok(progress(step, false))).await.is_err() {
@@ -117,7 +118,7 @@ pub(super) fn prune(actions: Actions, ask: v1::PruneRequest) -> Progress {
             }
         }
         let last = match pruning.await {
-            Ok(Ok(pruned)) => Ok(progress(pruned, true)),
+            Ok(Ok(pruned)) => service.with_worktrees(progress(pruned, true), ask).await,
             Ok(Err(fault)) => Err(told(fault)),
             Err(error) => Err(Wire::internal(error.to_string())),
         };
@@ -135,6 +136,8 @@ const fn progress(pruned: Pruned, done: bool) -> v1::PruneProgress {
         contents_seen: pruned.seen,
         contents_removed: pruned.removed,
         bytes_removed: pruned.bytes,
+        worktrees_removed: 0,
+        worktrees_kept: 0,
     }
 }
 

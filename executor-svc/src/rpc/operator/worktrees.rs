@@ -8,6 +8,7 @@ use gatehouse_proto::v1;
 use tonic::Status as Wire;
 
 use super::{OperatorService, ledger};
+use crate::action::{PruneAsk, PruneMode, ended_before};
 use crate::engine::parse;
 use crate::ledger::sessions;
 use crate::rpc::refusals::spoken;
@@ -98,6 +99,32 @@ impl OperatorService {
         })?;
         self.engine.submit(id, None, |_, _| Ok(Command::WorktreeRemoved)).await.map_err(spoken)?;
         Ok(view)
+    }
+
+    /// Removes the worktrees without changes of the sessions that ended long ago, and counts.
+    pub(super) async fn with_worktrees(
+        &self,
+        mut done: v1::PruneProgress,
+        ask: PruneAsk,
+    ) -> Result<v1::PruneProgress, Wire> {
+        let now = self.engine.now();
+        let ended = self.engine.read(move |connection| ended_before(connection, now, ask.older_than));
+        let ended = ended.await.map_err(ledger)?;
+        for session in self.isolated_sessions().await? {
+            let Some(worktree) = session.isolation.as_ref().and_then(Isolation::made) else { continue };
+            if !ended.contains_key(session.id.as_str()) {
+                continue;
+            }
+            let clean = matches!(self.worktrees.state(worktree).await, Ok(WorktreeState::Clean));
+            let goes = clean
+                && (ask.mode == PruneMode::DryRun || self.remove_worktree(&session.id, None).await.is_ok());
+            if goes {
+                done.worktrees_removed += 1;
+            } else {
+                done.worktrees_kept += 1;
+            }
+        }
+        Ok(done)
     }
 
     async fn worktree_of(&self, id: &SessionId) -> Result<(Session, Worktree), Wire> {
