@@ -331,7 +331,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(2_000)))]
 
     #[test]
     fn the_facts_hold_over_any_sequence(sequence in proptest::collection::vec(moves(), 1..60)) {

@@ -211,7 +211,7 @@ fn slow_places(bytes: &[u8], old: &str) -> Vec<(usize, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(2_000)))]
     #[test]
     fn an_edit_changes_what_it_names_and_no_other_byte(
         text in text(),

@@ -367,7 +367,7 @@ fn styled(value: &Value, style: usize) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(1_000)))]
     #[test]
     fn an_edit_does_to_the_bytes_what_it_does_to_the_value((before, count) in written(), at in 0..8_usize, mode in 0..3_usize, new in "[ab\"é𝄞\n\u{1}]{0,12}") {
         let names = edited_names(&before);
