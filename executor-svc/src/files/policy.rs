@@ -171,7 +171,10 @@ fn account_home() -> Option<PathBuf> {
 pub(super) fn is_git(name: &OsStr) -> bool {
     let bytes = name.as_encoded_bytes();
     if bytes.is_ascii() {
-        return bytes.eq_ignore_ascii_case(b".git");
+        // FAT and NTFS drop dots and blanks at the end, and know the directory by a short name and by its stream too.
+        let stem = bytes.split(|byte| *byte == b':').next().unwrap_or(bytes);
+        let kept = stem.iter().rposition(|byte| !matches!(byte, b'.' | b' ')).map_or(0, |at| at + 1);
+        return [&b".git"[..], b"git~1"].iter().any(|git| stem[..kept].eq_ignore_ascii_case(git));
     }
     gatehouse_sandbox::policy::same_name(&name.to_string_lossy(), ".git")
 }

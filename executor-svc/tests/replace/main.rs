@@ -5,6 +5,7 @@
 mod conflicts;
 mod crashes;
 mod ordinary;
+mod paths;
 mod racing;
 mod refusals;
 mod small_disk;
