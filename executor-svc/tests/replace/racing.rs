@@ -49,6 +49,16 @@ impl Tally {
     }
 }
 
+impl Tally {
+    /// Where nobody could tell what came of a write, a temporary file may stay for a person to look at.
+    fn assert_rarely_uncertain(&self, world: &World) {
+        match self.of("uncertain") {
+            0 => world.assert_tidy(),
+            few => assert!(few < 30, "{self:?}"),
+        }
+    }
+}
+
 #[test]
 fn nothing_outside_changes_while_links_and_directories_are_swapped_around() {
     let world = World::new();
@@ -119,10 +129,7 @@ fn nothing_outside_changes_while_links_and_directories_are_swapped_around() {
         "uncertain",
     ]);
     assert!(tally.of("ok") > 0 && tally.of("symlink_refused") > 0, "{tally:?}");
-    assert!(tally.of("uncertain") < 30, "{tally:?}");
-    if tally.of("uncertain") == 0 {
-        world.assert_tidy();
-    }
+    tally.assert_rarely_uncertain(&world);
 }
 
 #[test]
