@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use executor_svc::content::ContentStore;
@@ -15,14 +16,16 @@ use executor_svc::files::{FilePolicy, FilePolicyConfig, Profile, SessionFiles, c
 
 const BYTES: usize = 8 * 1024;
 
-fn content(round: usize) -> Vec<u8> {
-    format!("{round:>15}\n").repeat(BYTES / 16).into_bytes()
+/// A content that there was never before.
+fn content() -> Vec<u8> {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    format!("{:>15}\n", NEXT.fetch_add(1, Ordering::Relaxed)).repeat(BYTES / 16).into_bytes()
 }
 
-fn bare(path: &Path, round: usize) {
+fn bare(path: &Path) {
     let temporary = path.with_extension("tmp");
     let mut file = File::create(&temporary).unwrap();
-    file.write_all(&content(round)).unwrap();
+    file.write_all(&content()).unwrap();
     file.sync_all().unwrap();
     std::fs::rename(&temporary, path).unwrap();
     File::open(path.parent().unwrap()).unwrap().sync_all().unwrap();
@@ -35,10 +38,10 @@ struct Ours {
 }
 
 impl Ours {
-    fn write(&self, path: &Path, round: usize) {
+    fn write(&self, path: &Path) {
         let until = Instant::now() + Duration::from_secs(60);
         let target = self.replacer.open(&self.files, path, until).unwrap();
-        let new = content(round);
+        let new = content();
         let before = target.bytes().unwrap_or_default().to_vec();
         let kept = self.store.as_ref().map(|store| store.put_all(&[&before, &new]).unwrap());
         target.prepare(new, "bench").unwrap().perform().unwrap();
@@ -46,7 +49,7 @@ impl Ours {
     }
 }
 
-fn measure(name: &str, rounds: usize, side_by_side: usize, root: &Path, write: impl Fn(&Path, usize) + Sync) {
+fn measure(name: &str, rounds: usize, side_by_side: usize, root: &Path, write: impl Fn(&Path) + Sync) {
     let files: Vec<PathBuf> = (0..side_by_side).map(|n| root.join(format!("{n}/file"))).collect();
     for file in &files {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -55,7 +58,7 @@ fn measure(name: &str, rounds: usize, side_by_side: usize, root: &Path, write: i
     let started = Instant::now();
     std::thread::scope(|threads| {
         for file in &files {
-            threads.spawn(|| (0..rounds).for_each(|round| write(file, round)));
+            threads.spawn(|| (0..rounds).for_each(|_| write(file)));
         }
     });
     let all = started.elapsed();
@@ -81,9 +84,9 @@ fn main() {
     for side_by_side in [1, 32] {
         for _ in 0..2 {
             measure("bare", rounds, side_by_side, &root, bare);
-            measure("replace", rounds, side_by_side, &root, |path, round| plain.write(path, round));
-            measure("replace and contents", rounds, side_by_side, &root, |path, round| {
-                stored.write(path, round);
+            measure("replace", rounds, side_by_side, &root, |path| plain.write(path));
+            measure("replace and contents", rounds, side_by_side, &root, |path| {
+                stored.write(path);
             });
         }
     }

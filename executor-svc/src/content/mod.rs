@@ -9,7 +9,7 @@ mod fault;
 mod tests;
 mod write;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
@@ -39,6 +39,9 @@ struct State {
     used: Option<u64>,
     /// How many hold on to a content.
     held: HashMap<String, usize>,
+    /// Contents that this process has seen onto the disk, name and all: what a file was before a write is mostly what it was
+    /// after the one before. At most [`MOST_DURABLE`].
+    durable: HashSet<String>,
 }
 
 /// A content that is kept. As long as this lives, pruning leaves it alone: hold it until the ledger names it.
@@ -67,6 +70,9 @@ pub enum Removal {
     /// Somebody is about to name it.
     Held,
 }
+
+/// How many contents are remembered as being on the disk.
+const MOST_DURABLE: usize = 16 * 1024;
 
 /// The folder in which contents are written before they get their names.
 const NEW: &str = "new";
@@ -169,6 +175,7 @@ impl ContentStore {
         if state.held.contains_key(sha256) {
             return Ok(Removal::Held);
         }
+        state.durable.remove(sha256);
         let removed =
             fs::symlink_metadata(&path).and_then(|found| fs::remove_file(&path).map(|()| found.len()));
         match removed {

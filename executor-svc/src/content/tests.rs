@@ -140,6 +140,24 @@ fn many_at_the_same_time_are_counted_right() {
     assert_eq!(unfinished(&store), 0);
 }
 
+#[test]
+fn what_was_on_the_disk_and_is_gone_counts_as_new_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = ContentStore::open(dir.path(), 1 << 20).unwrap();
+    let durable = |sha256: &str| store.inner.state().durable.contains(sha256);
+    let kept = store.put(b"content").unwrap();
+    let sha256 = kept.sha256().to_owned();
+    assert!(durable(&sha256));
+    // Somebody else removes it: it is written, and waited for, anew.
+    std::fs::remove_file(store.inner.place(&sha256).unwrap()).unwrap();
+    drop(store.put(b"content").unwrap());
+    assert_eq!(store.get(&sha256).unwrap(), b"content");
+    assert!(durable(&sha256));
+    drop(kept);
+    assert!(matches!(store.remove(&sha256).unwrap(), super::Removal::Removed(7)));
+    assert!(!durable(&sha256));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]

@@ -10,7 +10,7 @@ use gatehouse_proto::digest::sha256_hex;
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
-use super::{ContentFault, Inner, NEW, make_private, sync};
+use super::{ContentFault, Inner, MOST_DURABLE, NEW, make_private, sync};
 
 /// A content on its way.
 struct Coming<'a> {
@@ -39,7 +39,10 @@ impl Inner {
             let place = self.place(sha256)?;
             match kept(&place, sha256)? {
                 Kept::Whole => {}
-                found => coming.push(self.coming(bytes, place, matches!(found, Kept::Damaged))?),
+                found => {
+                    self.state().durable.remove(*sha256);
+                    coming.push(self.coming(bytes, place, matches!(found, Kept::Damaged))?);
+                }
             }
         }
         let needed = coming.iter().map(|content| content.bytes.len() as u64).sum();
@@ -60,14 +63,24 @@ impl Inner {
     /// leave a name with other bytes; no ledger has it, and it is replaced when the same content comes again.
     fn make_durable<'a>(&self, names: impl Iterator<Item = &'a &'a str>) -> Result<(), ContentFault> {
         let mut paths = Vec::new();
-        for sha256 in names {
+        let waiting: Vec<&str> = {
+            let state = self.state();
+            names.copied().filter(|sha256| !state.durable.contains(*sha256)).collect()
+        };
+        for sha256 in &waiting {
             let place = self.place(sha256)?;
             let shard = place.parent().map(Path::to_owned);
             // Names come in order, so equal folders follow each other.
             paths.extend(shard.filter(|shard| !paths.contains(shard)));
             paths.push(place);
         }
-        side_by_side(&paths, |path| sync(path))
+        side_by_side(&paths, |path| sync(path))?;
+        let mut state = self.state();
+        if state.durable.len() + waiting.len() > MOST_DURABLE {
+            state.durable.clear();
+        }
+        state.durable.extend(waiting.into_iter().map(str::to_owned));
+        Ok(())
     }
 
     /// After a failed write to the disk the system may show bytes that are not there: what is new goes again.
@@ -75,7 +88,9 @@ impl Inner {
         for content in named {
             let _ = fs::remove_file(&content.place);
         }
-        self.state().used = None;
+        let mut state = self.state();
+        state.used = None;
+        state.durable.clear();
     }
 
     fn coming<'a>(
@@ -170,6 +185,10 @@ fn side_by_side<T: Sync>(
     all: &[T],
     act: impl Fn(&T) -> Result<(), ContentFault> + Sync,
 ) -> Result<(), ContentFault> {
+    // A thread costs more than the disk saves on a file and its folder.
+    if all.len() <= 2 {
+        return all.iter().try_for_each(act);
+    }
     let Some((last, others)) = all.split_last() else { return Ok(()) };
     std::thread::scope(|threads| {
         let mut results = Vec::new();
