@@ -3,7 +3,6 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use gatehouse_sandbox::launch::{
@@ -78,7 +77,7 @@ async fn the_program_leads_a_session_and_has_no_signal_of_ours_blocked_or_ignore
     let script =
         format!("#!/bin/sh\ntrap '' HUP TERM USR1\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_sandbox-launch"));
     std::fs::write(&wrapper, script).unwrap();
-    std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).unwrap();
+    make_program(&wrapper);
 
     let request = shell("cat /proc/$$/stat; grep -E 'Sig(Blk|Ign)' /proc/self/status");
     let (text, _) = output_by(&Launcher::at(&wrapper), &request).await;
@@ -138,7 +137,7 @@ async fn a_launcher_whose_parent_is_another_by_now_starts_nothing() {
     let script = top.path().join("orphaned");
     let text = format!("#!/bin/sh\n{} \"$1\" \"$2\"\nexit $?\n", env!("CARGO_BIN_EXE_sandbox-launch"));
     std::fs::write(&script, text).unwrap();
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
+    make_program(&script);
     let (stage, _) = failure(&Launcher::at(&script), &shell(":")).await;
     assert_eq!(stage, Stage::ParentDeath);
 }
@@ -176,4 +175,12 @@ fn the_program_dies_with_the_thread_that_launched_it() {
             .block_on(handle.wait_gone());
     }
     assert!(ProcessHandle::adopt(&identity).is_err());
+}
+
+/// Makes a file a program. By another process: while this one has it open for writing, a child that another test is just starting
+/// has it open as well for a moment, and what somebody may write cannot be executed.
+fn make_program(path: impl AsRef<std::path::Path>) {
+    let copy = "cp \"$0\" \"$0.copy\" && chmod 755 \"$0.copy\" && mv -f \"$0.copy\" \"$0\"";
+    let made = std::process::Command::new("/bin/sh").args(["-c", copy]).arg(path.as_ref()).status();
+    assert!(made.unwrap().success());
 }

@@ -1,6 +1,5 @@
 //! Launches and ends that meet, with a script in the shim's place.
 
-use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use executor_svc::session::{Command, Session, State};
@@ -25,7 +24,7 @@ fn ground(then: &str, launch_timeout: u32) -> Ground {
     let (shim, given) = (ground.path("bin/runner-shim"), ground.path("given"));
     let script = format!("#!/bin/sh\nread token || exit 1\necho given >> '{}'\n{then}\n", given.display());
     std::fs::write(&shim, script).unwrap();
-    std::fs::set_permissions(&shim, std::fs::Permissions::from_mode(0o700)).unwrap();
+    make_program(&shim);
     ground
 }
 

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -37,7 +36,7 @@ impl<'a> Canaries<'a> {
         let file = self.world.path("canaries").join(name);
         let ending = if matches!(name, "smudge" | "clean") { "cat" } else { "exit 0" };
         fs::write(&file, format!("#!/bin/sh\n{ending}\n")).unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        crate::world::make_program(&file);
         self.sung();
         file.to_str().unwrap().to_owned()
     }

@@ -1,7 +1,6 @@
 //! Without git, with an old one, without the sandbox: refused, with the cause.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use executor_svc::worktree::{GitFault, RepositoryFault, WorktreeSettings, Worktrees};
@@ -34,7 +33,7 @@ async fn there_may_be_no_git_or_one_that_is_too_old() {
     fs::write(bin.join("git"), "#!/bin/sh\necho git version 2.33.8\n").unwrap();
     let none = fault(&world, Some(launcher()), &bin).await;
     assert!(matches!(&none, GitFault::NoGit { looked_in } if *looked_in == [bin.clone()]), "{none}");
-    fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+    crate::world::make_program(bin.join("git"));
     let old = fault(&world, Some(launcher()), &bin).await;
     assert_eq!(old.to_string(), "git is of version 2.33.8, and 2.34 is the oldest that can be used");
 }

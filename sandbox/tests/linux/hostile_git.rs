@@ -1,6 +1,5 @@
 //! What a repository can have git start: hooks, filters, text converters, credential helpers.
 
-use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use gatehouse_sandbox::launch::{Policy, Streams};
@@ -21,7 +20,7 @@ fn program(host: &Host) -> String {
         host.victim()
     );
     std::fs::write(&path, text).unwrap();
-    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    crate::host::make_program(&path);
     path
 }
 
@@ -50,7 +49,7 @@ async fn whatever_a_repository_starts_is_as_confined_as_git() {
     let hook = host.path("ws/.git/hooks/post-checkout");
     std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
     std::fs::write(&hook, format!("#!/bin/sh\nexec {program} hook\n")).unwrap();
-    std::fs::set_permissions(&hook, PermissionsExt::from_mode(0o755)).unwrap();
+    crate::host::make_program(&hook);
     std::fs::write(host.path("ws/.gitattributes"), "file filter=evil diff=evil\n").unwrap();
     std::fs::write(host.path("ws/file"), "changed").unwrap();
 
