@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gatehouse_sandbox::launch::{
-    Confinement, LaunchRequest, Limits, Network, Policy, ProcessGroup, Scratch, TimeLimit,
+    Confinement, LaunchRequest, Limits, Network, Policy, ProcessGroup, SCRATCH, Scratch, TimeLimit,
 };
 
 use super::{CommandCall, CommandFault, Commands, HiddenCount, Plan, USUAL_SECONDS, environment, program};
@@ -51,7 +51,7 @@ impl Commands {
                 policy: Policy::Command,
             },
             confinement: Confinement {
-                readable: places.repository.into_iter().chain([root.clone()]).collect(),
+                readable: self.readable(root, places.repository),
                 hidden: survey.hidden.clone(),
                 scratch: Scratch::Directory { path: places.scratch, bytes: self.settings.scratch_bytes },
                 network: if self.settings.private_loopback {
@@ -73,6 +73,17 @@ impl Commands {
         let Some(asked) = &call.cwd else { return Ok(root.clone()) };
         let found = files.open_directory(Path::new(asked))?;
         if found.path.starts_with(root) { Ok(found.path) } else { Err(CommandFault::OutsideRoot(found.path)) }
+    }
+
+    /// What stays in view although it may lie below a place that is covered for every command: what the session works in, and
+    /// the tool chains, for a home can be anywhere.
+    fn readable(&self, root: &Path, repository: Option<PathBuf>) -> Vec<PathBuf> {
+        let tools = self.settings.tools.values().chain(&self.settings.path);
+        let shown = |place: &&PathBuf| {
+            place.starts_with(SCRATCH) && place.is_dir() && self.policy.protected().rule_for(place).is_none()
+        };
+        let there = tools.filter(shown).cloned();
+        [root.to_owned()].into_iter().chain(repository).chain(there).collect()
     }
 
     fn program(&self, call: &CommandCall, cwd: &Path) -> Result<PathBuf, CommandFault> {
