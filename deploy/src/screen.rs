@@ -173,7 +173,7 @@ const fn is_direction_mark(c: char) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
@@ -191,7 +191,8 @@ mod tests {
         }
     }
 
-    fn shown(colour: Colour, draw: impl FnOnce(&mut Screen) -> io::Result<()>) -> String {
+    /// What is drawn, as text.
+    pub(crate) fn shown(colour: Colour, draw: impl FnOnce(&mut Screen) -> io::Result<()>) -> String {
         let kept = Kept::default();
         draw(&mut Screen::new(kept.clone(), colour)).unwrap();
         String::from_utf8(kept.0.lock().unwrap().clone()).unwrap()

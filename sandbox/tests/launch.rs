@@ -12,6 +12,11 @@ use gatehouse_sandbox::launch::{
 use gatehouse_sandbox::process::{ProcessHandle, identity_of};
 use tokio::io::AsyncReadExt;
 
+#[path = "probes/program.rs"]
+mod program;
+
+use program::make_program;
+
 fn launcher() -> Launcher {
     Launcher::at(env!("CARGO_BIN_EXE_sandbox-launch"))
 }
@@ -175,12 +180,4 @@ fn the_program_dies_with_the_thread_that_launched_it() {
             .block_on(handle.wait_gone());
     }
     assert!(ProcessHandle::adopt(&identity).is_err());
-}
-
-/// Makes a file a program. By another process: while this one has it open for writing, a child that another test is just starting
-/// has it open as well for a moment, and what somebody may write cannot be executed.
-fn make_program(path: impl AsRef<std::path::Path>) {
-    let copy = "cp \"$0\" \"$0.copy\" && chmod 755 \"$0.copy\" && mv -f \"$0.copy\" \"$0\"";
-    let made = std::process::Command::new("/bin/sh").args(["-c", copy]).arg(path.as_ref()).status();
-    assert!(made.unwrap().success());
 }

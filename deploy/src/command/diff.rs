@@ -86,29 +86,11 @@ fn show(found: &DiffView, screen: &mut Screen) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{self, Write};
-    use std::sync::{Arc, Mutex};
-
     use super::*;
-    use crate::screen::Colour;
-
-    #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Kept {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::screen::{Colour, tests};
 
     fn shown(found: &DiffView, colour: Colour) -> String {
-        let kept = Kept::default();
-        show(found, &mut Screen::new(kept.clone(), colour)).unwrap();
-        String::from_utf8(kept.0.lock().unwrap().clone()).unwrap()
+        tests::shown(colour, |screen| show(found, screen))
     }
 
     fn edited() -> DiffView {

@@ -41,10 +41,13 @@ impl Actions {
         let worktree = open.session.isolation.as_ref().and_then(Isolation::made);
         let repository = worktree.map(|worktree| worktree.common_dir.clone());
         blocking(move || {
-            folders.make().map_err(|error| {
-                // Where the folders lie is nobody's business.
-                CommandFault::Sandbox(format!("the session's scratch cannot be made: {}", error.kind()))
-            })?;
+            // Made with the session's first launch; one that is older than the scratch has none yet.
+            if !folders.scratch().is_dir() {
+                folders.make().map_err(|error| {
+                    // Where the folders lie is nobody's business.
+                    CommandFault::Sandbox(format!("the session's scratch cannot be made: {}", error.kind()))
+                })?;
+            }
             commands.plan(&call, &files, Places { scratch: folders.scratch(), repository })
         })
         .await

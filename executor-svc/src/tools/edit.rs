@@ -77,12 +77,6 @@ pub struct EditInput {
     pub expected_sha256: Option<String>,
 }
 
-/// The JSON schema of the input.
-#[must_use]
-pub fn schema() -> Value {
-    super::input::schema(FIELDS)
-}
-
 /// Holds an input against the schema.
 ///
 /// # Errors

@@ -107,7 +107,7 @@ struct Body<'a> {
     next_start_line: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_column: Option<u64>,
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "super::receipt::is_zero")]
     redacted_passwords: usize,
     content: &'a str,
 }
@@ -115,11 +115,6 @@ struct Body<'a> {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
 const fn is_one(number: &u64) -> bool {
     *number == 1
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
-const fn is_zero(number: &usize) -> bool {
-    *number == 0
 }
 
 /// Room for the fields that are only known when the content is: positions of up to 20 digits and a count.

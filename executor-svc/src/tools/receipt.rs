@@ -46,6 +46,12 @@ impl ReceiptBudget {
     }
 }
 
+/// Leaves out of a receipt what counts nothing.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+pub(super) const fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
 /// Which call a receipt belongs to, and how large it may be.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame<'a> {

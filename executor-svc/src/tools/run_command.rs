@@ -99,7 +99,7 @@ struct Body<'a> {
     dropped: Dropped,
     enforced_by: &'a [String],
     hidden: Hidden,
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "super::receipt::is_zero")]
     redacted_passwords: usize,
 }
 
@@ -115,11 +115,6 @@ struct Dropped {
 struct Hidden {
     paths: usize,
     scan_cut: bool,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
-const fn is_zero(number: &usize) -> bool {
-    *number == 0
 }
 
 /// Room for the numbers that are only known when the output is cut.

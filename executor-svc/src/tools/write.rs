@@ -57,12 +57,6 @@ pub struct WriteInput {
     pub create_only: Option<bool>,
 }
 
-/// The JSON schema of the input.
-#[must_use]
-pub fn schema() -> Value {
-    super::input::schema(FIELDS)
-}
-
 /// Holds an input against the schema.
 ///
 /// # Errors

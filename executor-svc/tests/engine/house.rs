@@ -329,11 +329,3 @@ pub fn stop_request(of: &v1::SessionReply, request_id: &str) -> v1::StopRequest 
 pub fn code<T: std::fmt::Debug>(answer: Result<T, Status>) -> ErrorCode {
     Refusal::from_status(&answer.expect_err("a refusal")).expect("a refusal of ours").code
 }
-
-/// Makes a file a program. By another process: while this one has it open for writing, a child that another test is just starting
-/// has it open as well for a moment, and what somebody may write cannot be executed.
-pub fn make_program(path: impl AsRef<std::path::Path>) {
-    let copy = "cp \"$0\" \"$0.copy\" && chmod 755 \"$0.copy\" && mv -f \"$0.copy\" \"$0\"";
-    let made = std::process::Command::new("/bin/sh").args(["-c", copy]).arg(path.as_ref()).status();
-    assert!(made.unwrap().success());
-}

@@ -24,7 +24,7 @@ fn ground(then: &str, launch_timeout: u32) -> Ground {
     let (shim, given) = (ground.path("bin/runner-shim"), ground.path("given"));
     let script = format!("#!/bin/sh\nread token || exit 1\necho given >> '{}'\n{then}\n", given.display());
     std::fs::write(&shim, script).unwrap();
-    make_program(&shim);
+    super::program::make_program(&shim);
     ground
 }
 

@@ -12,6 +12,7 @@ mod house;
 mod launches;
 mod leases;
 mod operator;
+mod program;
 mod prune;
 mod resolve;
 mod restarts;

@@ -36,7 +36,7 @@ impl<'a> Canaries<'a> {
         let file = self.world.path("canaries").join(name);
         let ending = if matches!(name, "smudge" | "clean") { "cat" } else { "exit 0" };
         fs::write(&file, format!("#!/bin/sh\n{ending}\n")).unwrap();
-        crate::world::make_program(&file);
+        crate::program::make_program(&file);
         self.sung();
         file.to_str().unwrap().to_owned()
     }

@@ -9,6 +9,8 @@ mod canaries;
 mod half_made;
 mod life;
 mod ordinary_user;
+#[path = "../engine/program.rs"]
+mod program;
 mod refusals;
 mod snapshot;
 mod strange;

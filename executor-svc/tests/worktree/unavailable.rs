@@ -33,7 +33,7 @@ async fn there_may_be_no_git_or_one_that_is_too_old() {
     fs::write(bin.join("git"), "#!/bin/sh\necho git version 2.33.8\n").unwrap();
     let none = fault(&world, Some(launcher()), &bin).await;
     assert!(matches!(&none, GitFault::NoGit { looked_in } if *looked_in == [bin.clone()]), "{none}");
-    crate::world::make_program(bin.join("git"));
+    crate::program::make_program(bin.join("git"));
     let old = fault(&world, Some(launcher()), &bin).await;
     assert_eq!(old.to_string(), "git is of version 2.33.8, and 2.34 is the oldest that can be used");
 }

@@ -26,7 +26,7 @@ fn streams(stdin: Stdio) -> Streams {
 fn launcher_by(host: &Host, line: &str) -> Launcher {
     let path = host.path("launch");
     std::fs::write(&path, format!("#!/bin/sh\n{line}\n")).unwrap();
-    crate::host::make_program(&path);
+    crate::program::make_program(&path);
     Launcher::at(path)
 }
 
@@ -118,7 +118,7 @@ async fn programs_that_lend_privilege_lend_none() {
     let host = Host::new();
     let program = host.path("ws/program");
     std::fs::copy(PROBE, &program).unwrap();
-    crate::host::make_program(&program);
+    crate::program::make_program(&program);
     std::fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
     for dir in ["", "ws", "home", "home/.ssh", "state"] {
         std::fs::set_permissions(host.path(dir), PermissionsExt::from_mode(0o755)).unwrap();

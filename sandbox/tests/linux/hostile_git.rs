@@ -20,7 +20,7 @@ fn program(host: &Host) -> String {
         host.victim()
     );
     std::fs::write(&path, text).unwrap();
-    crate::host::make_program(&path);
+    crate::program::make_program(&path);
     path
 }
 
@@ -49,7 +49,7 @@ async fn whatever_a_repository_starts_is_as_confined_as_git() {
     let hook = host.path("ws/.git/hooks/post-checkout");
     std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
     std::fs::write(&hook, format!("#!/bin/sh\nexec {program} hook\n")).unwrap();
-    crate::host::make_program(&hook);
+    crate::program::make_program(&hook);
     std::fs::write(host.path("ws/.gitattributes"), "file filter=evil diff=evil\n").unwrap();
     std::fs::write(host.path("ws/file"), "changed").unwrap();
 

@@ -66,7 +66,7 @@ fn launcher(host: &Host, prepare: &str) -> Launcher {
     let path = host.path("launch");
     let line = format!("exec unshare -Urm --propagation private sh {} \"$@\"", script.display());
     std::fs::write(&path, format!("#!/bin/sh\n{line}\n")).unwrap();
-    crate::host::make_program(&path);
+    crate::program::make_program(&path);
     Launcher::at(path)
 }
 

@@ -131,7 +131,7 @@ async fn a_second_mount_of_the_same_files_is_masked_as_well() {
     );
     let path = host.path("launch");
     std::fs::write(&path, script).unwrap();
-    crate::host::make_program(&path);
+    crate::program::make_program(&path);
     let read = |file: &str| request(Policy::Command, &[PROBE.to_owned(), "read".to_owned(), host.text(file)]);
     for (file, expected) in [("second/file", "ok public\n"), ("second/.ssh/id_rsa", "errno EACCES\n")] {
         let streams = Streams { stdin: Stdio::null(), stdout: Stdio::piped(), stderr: Stdio::piped() };

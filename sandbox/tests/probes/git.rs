@@ -83,7 +83,7 @@ async fn a_hostile_repository_gets_no_further_than_git() {
     let program = host.path("ws/evil");
     std::fs::write(&program, format!("#!/bin/sh\ncat {secret} > {out}; cat {secret} >&2; echo ran >&2\n"))
         .unwrap();
-    crate::host::make_program(&program);
+    crate::program::make_program(&program);
     git_outside(&host, &["config", "core.fsmonitor", program.to_str().unwrap()]);
     let run = git(&host, &command(&host), &["status"]).await;
     assert!(run.stderr.contains("ran"), "the attempt was made: {run:?}");
@@ -130,7 +130,7 @@ async fn a_git_that_may_write_the_repository_ends_with_everything_that_it_starte
     let hook = host.path("ws/.git/hooks/post-checkout");
     std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
     std::fs::write(&hook, "#!/bin/sh\n(setsid sleep 7311 &)\necho ran >&2\n").unwrap();
-    crate::host::make_program(&hook);
+    crate::program::make_program(&hook);
     std::fs::create_dir(host.path("trees")).unwrap();
     let mut confined = command(&host);
     confined.writable = vec![host.path("ws/.git"), host.path("trees")];

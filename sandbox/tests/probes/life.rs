@@ -283,7 +283,7 @@ async fn signals_that_the_launching_side_ignores_change_nothing() {
     let path = host.path("launch");
     let launch = env!("CARGO_BIN_EXE_sandbox-launch");
     std::fs::write(&path, format!("#!/bin/sh\ntrap '' CHLD HUP TERM USR1\nexec {launch} \"$@\"\n")).unwrap();
-    crate::host::make_program(&path);
+    crate::program::make_program(&path);
     for (words, how) in [(["die-by", "15"], Exit::Signal(15)), (["exit", "3"], Exit::Code(3))] {
         let streams = Streams { stdin: Stdio::null(), stdout: Stdio::piped(), stderr: Stdio::piped() };
         let request = request(Policy::Command, &[&[PROBE][..], &words].concat());

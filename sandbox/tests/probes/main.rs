@@ -22,4 +22,5 @@ mod macos;
 mod network;
 mod ordinary_user;
 mod probe;
+mod program;
 mod tools;

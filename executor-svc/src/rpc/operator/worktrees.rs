@@ -90,7 +90,13 @@ impl OperatorService {
                 return Err(not_saved(&view, saved.is_some()).into());
             }
         }
-        self.worktrees.remove(&worktree).await.map_err(|fault| {
+        self.take_away(id, &worktree).await?;
+        Ok(view)
+    }
+
+    /// Removes a worktree in which nothing would be lost, of a session that has ended.
+    async fn take_away(&self, id: &SessionId, worktree: &Worktree) -> Result<(), Wire> {
+        self.worktrees.remove(worktree).await.map_err(|fault| {
             Wire::from(Spoken::new(
                 ErrorCode::WorkingDirectoryInvalid,
                 format!("The worktree was not removed: {fault}."),
@@ -98,7 +104,7 @@ impl OperatorService {
             ))
         })?;
         self.engine.submit(id, None, |_, _| Ok(Command::WorktreeRemoved)).await.map_err(spoken)?;
-        Ok(view)
+        Ok(())
     }
 
     /// Removes the worktrees without changes of the sessions that ended long ago, and counts.
@@ -117,7 +123,7 @@ impl OperatorService {
             }
             let clean = matches!(self.worktrees.state(worktree).await, Ok(WorktreeState::Clean));
             let goes = clean
-                && (ask.mode == PruneMode::DryRun || self.remove_worktree(&session.id, None).await.is_ok());
+                && (ask.mode == PruneMode::DryRun || self.take_away(&session.id, worktree).await.is_ok());
             if goes {
                 done.worktrees_removed += 1;
             } else {

@@ -122,7 +122,7 @@ async fn a_tool_chain_is_in_view_wherever_it_lies() {
     // Below /tmp, of which a command sees nothing else.
     let ground = Ground::new("[commands]\npath = [\"GROUND/bin\"]\n");
     std::fs::write(ground.path("bin/tool"), "#!/bin/sh\necho from the tool chain\n").unwrap();
-    make_program(ground.path("bin/tool"));
+    crate::program::make_program(ground.path("bin/tool"));
     let mut commander = Commander::new(&ground).await;
     let receipt = commander.run(json!({"argv": ["tool"]})).await;
     assert_eq!(end(&receipt), (None, Some(0), "from the tool chain\n"), "{receipt}");
