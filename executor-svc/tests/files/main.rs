@@ -4,6 +4,8 @@
 
 mod budgets;
 mod links;
+#[path = "../worktree/ordinary_user.rs"]
+mod ordinary_user;
 mod reading;
 mod refusals;
 mod special;

@@ -5,6 +5,8 @@
 mod conflicts;
 mod crashes;
 mod ordinary;
+#[path = "../worktree/ordinary_user.rs"]
+mod ordinary_user;
 mod paths;
 mod racing;
 mod refusals;
