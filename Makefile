@@ -24,8 +24,9 @@ BENCH_PEERS := $(BUILD)/bench-peers
 MUSL := $(shell uname -m)-unknown-linux-musl
 STATIC_LAUNCHER := $(BUILD)/$(MUSL)/release/sandbox-launch
 INSTALLED := installed_read installed_prompts installed_replay installed_retries installed_commands \
-	installed_direct_write installed_write installed_undo killed_writes guarded_reads real_projects confinement
-SURFACE := contract cli house
+	installed_direct_write installed_write installed_undo installed_tunnel installed_export killed_writes guarded_reads real_projects confinement
+SURFACE := contract cli house documents
+FOREIGN := foreign foreign_projects foreign_report foreign_automation
 ROUNDS ?= 5
 
 .PHONY: help
@@ -93,7 +94,9 @@ skipped:
 .PHONY: test-foreign
 test-foreign: build claude $(FOREIGN_HOME)/ready ## Other people's MCP clients against our front (npm and PyPI)
 	@rm -f $(BUILD)/skipped.txt
-	FOREIGN_HOME=$(FOREIGN_HOME) cargo test --locked -p gatehouse-tests --features foreign --test foreign --test foreign_projects
+	.ci/bring-chromium $(BUILD)
+	cargo build --locked -p gatehouse --examples
+	FOREIGN_HOME=$(FOREIGN_HOME) cargo test --locked -p gatehouse-tests --features foreign $(FOREIGN:%=--test %)
 	@$(MAKE) --no-print-directory skipped
 	@echo 'make test-foreign: passed'
 

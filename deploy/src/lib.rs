@@ -12,5 +12,7 @@ pub mod command;
 pub mod failure;
 pub mod gateway;
 pub mod operator;
+pub mod report;
 pub mod screen;
 pub mod settings;
+pub mod tunnel;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Child;
 
-use gatehouse::chatgpt::Brain;
+use gatehouse::chatgpt::{Brain, State};
 use serde_json::Value;
 
 use crate::processes;
@@ -70,10 +70,16 @@ impl Secrets {
 
     /// What belongs to a session with a live process.
     pub(crate) fn learn_session(&mut self, brain: &Brain, runtime_dir: &Path) {
-        self.leases.insert(brain.lease_id().to_owned());
         self.recovery_tokens.insert(brain.recovery_token().to_owned());
+        self.learn_state(brain.state(), runtime_dir);
+    }
+
+    /// The same from what a call answered, the recovery token if it is in there.
+    pub(crate) fn learn_state(&mut self, state: &State, runtime_dir: &Path) {
+        self.leases.insert(state.lease_id().to_owned());
+        self.recovery_tokens.extend(state.recovery_token().map(str::to_owned));
         self.numbers.extend(processes::shims_of(runtime_dir));
-        let Some(claude) = processes::claude_of(brain.state().claude_session_id()) else { return };
+        let Some(claude) = processes::claude_of(state.claude_session_id()) else { return };
         self.numbers.insert(claude);
         for (name, value) in processes::environment(claude) {
             match name.as_str() {

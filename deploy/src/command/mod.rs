@@ -3,16 +3,18 @@
 mod demo;
 mod diff;
 mod down;
+mod export;
 mod prune;
 mod resolve;
 mod sessions;
 mod show;
 mod signals;
 mod transcript;
+mod tunnel_profile;
 mod undo;
 mod up;
 mod verify;
-mod view;
+pub(crate) mod view;
 mod watch;
 mod worktree;
 
@@ -41,7 +43,9 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<(), Failure> {
         Command::Resolve(options) => resolve::run(connect(&place).await?, options, screen).await,
         Command::Prune(options) => prune::run(connect(&place).await?, &options, screen).await,
         Command::Verify(options) => verify::run(connect(&place).await?, &options, screen).await,
+        Command::Export(options) => export::run(connect(&place).await?, options, screen).await,
         Command::Worktree(options) => worktree::run(connect(&place).await?, options, screen).await,
+        Command::TunnelProfile(options) => tunnel_profile::run(&place, options, screen).await,
         Command::Demo(options) => demo::run(options, screen).await,
     }
 }

@@ -9,6 +9,7 @@
 
 pub mod actions;
 pub mod contents;
+pub mod export;
 pub mod journal;
 pub mod once;
 mod open;
