@@ -28,6 +28,7 @@ INSTALLED := installed_read installed_prompts installed_replay installed_retries
 SURFACE := contract cli house documents
 FOREIGN := foreign foreign_projects foreign_report foreign_automation
 ROUNDS ?= 5
+DIST ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu aarch64-apple-darwin
 
 .PHONY: help
 help: ## This list
@@ -158,8 +159,18 @@ lint: ## Format check and clippy, warnings denied
 .PHONY: check-macos
 check-macos: ## Type-check everything for macOS (brings what it needs into the build folder)
 	@rm -f $(BUILD)/skipped.txt
-	.ci/check-macos $(BUILD)
+	.ci/check-target $(BUILD) aarch64-apple-darwin
 	@$(MAKE) --no-print-directory skipped
+
+.PHONY: check-aarch64
+check-aarch64: ## The same for Linux on 64-bit ARM
+	@rm -f $(BUILD)/skipped.txt
+	.ci/check-target $(BUILD) aarch64-unknown-linux-gnu
+	@$(MAKE) --no-print-directory skipped
+
+.PHONY: dist
+dist: ## Release archives for Linux and (never run) macOS, with their hashes, in the build folder's dist/
+	.ci/dist $(BUILD) $(DIST)
 
 .PHONY: fmt
 fmt: ## Format

@@ -33,7 +33,10 @@ const ELSEWHERE: [(&str, Elsewhere); 12] = [
     ("python3 deploy/examples/gatehouse_operator.py undo", AUTOMATION),
     ("tunnel-client doctor --profile gatehouse --explain", Elsewhere::NotTried),
     ("tunnel-client run --profile gatehouse", Elsewhere::NotTried),
-    ("target/debug/gatehouse up", Elsewhere::Test("cli", "up_is_ready_when_it_says_so_and_down_ends_everything")),
+    (
+        "target/debug/gatehouse up",
+        Elsewhere::Test("cli", "up_is_ready_when_it_says_so_and_down_ends_everything"),
+    ),
     ("target/debug/gatehouse demo", Elsewhere::Test("cli", "demo_runs_a_whole_session_on_real_files")),
 ];
 const AUTOMATION: Elsewhere = Elsewhere::Test(
@@ -127,7 +130,9 @@ fn every_command_in_the_documents_is_run_by_a_test() {
         };
         used.insert(known);
         match how {
-            Elsewhere::Test(name, what) => assert!(suite(name).contains(what), "{command}: {name} has no {what}"),
+            Elsewhere::Test(name, what) => {
+                assert!(suite(name).contains(what), "{command}: {name} has no {what}")
+            }
             Elsewhere::Ci(step) => assert!(ci.contains(step), "{command}: .ci/run has no {step}"),
             Elsewhere::NotTried => {
                 let last = before.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -177,7 +182,10 @@ impl Newcomer {
     fn shell(home: &Path, line: &str) -> Command {
         let mut command = Command::new("bash");
         command.args(["-c", line]).current_dir(home.join("repository")).env_clear();
-        command.env("HOME", home).env("XDG_RUNTIME_DIR", home.join("run")).env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        command
+            .env("HOME", home)
+            .env("XDG_RUNTIME_DIR", home.join("run"))
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin");
         command
     }
 }
@@ -202,7 +210,8 @@ async fn the_commands_of_the_documents_run_as_they_are_written() {
     let mut brain = Brain::start(client, &start).await.unwrap();
     brain.settle().await.unwrap();
 
-    let mut written: Vec<_> = commands().into_iter().filter(|line| elsewhere(&line.command).is_none()).collect();
+    let mut written: Vec<_> =
+        commands().into_iter().filter(|line| elsewhere(&line.command).is_none()).collect();
     // The last of all, wherever it stands.
     written.sort_by_key(|line| line.command.starts_with("target/debug/gatehouse down"));
     for (number, line) in written.iter().enumerate() {
@@ -269,7 +278,8 @@ fn every_link_between_the_documents_leads_somewhere() {
             if link.contains("://") || link.starts_with("mailto:") {
                 continue;
             }
-            let (file, wanted) = link.split_once('#').map_or((link.as_str(), None), |(file, name)| (file, Some(name)));
+            let (file, wanted) =
+                link.split_once('#').map_or((link.as_str(), None), |(file, name)| (file, Some(name)));
             let target = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
             assert!(target.exists(), "{}: nothing at {link}", shown(&path));
             if let Some(name) = wanted {
@@ -284,7 +294,9 @@ fn every_link_between_the_documents_leads_somewhere() {
 fn the_licence_of_the_manifest_lies_beside_it() {
     let manifest = std::fs::read_to_string(repository().join("Cargo.toml")).unwrap();
     assert!(manifest.contains("license = \"Apache-2.0 OR MIT\""));
-    for (file, words) in [("LICENSE-APACHE", "Apache License"), ("LICENSE-MIT", "Permission is hereby granted")] {
+    for (file, words) in
+        [("LICENSE-APACHE", "Apache License"), ("LICENSE-MIT", "Permission is hereby granted")]
+    {
         assert!(std::fs::read_to_string(repository().join(file)).unwrap().contains(words), "{file}");
     }
 }

@@ -27,7 +27,7 @@ async fn discovery_the_handshake_and_a_whole_session_pass_through() {
     assert!(found["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")), "{found}");
     let hello = tunnel.message(
         "initialize",
-        json!({"protocolVersion": "2025-11-25", "capabilities": {},
+        &json!({"protocolVersion": "2025-11-25", "capabilities": {},
         "clientInfo": {"name": "openai-mcp (Codex)", "version": "1.0.0"}}),
     );
     assert_eq!(tunnel.control.result(hello).await["protocolVersion"], "2025-11-25");
@@ -38,10 +38,10 @@ async fn discovery_the_handshake_and_a_whole_session_pass_through() {
     let first = tunnel.session(&mut gateway, &Start::new("Find the word.", project.text())).await;
     let call = json!([{"name": "SearchText", "input": {"text": "quicksilver"}}]);
     let next = reply(&first, "reply-1", json!({"text": "Looking.", "tool_calls": call}));
-    let second = tunnel.settle(tunnel.state("native_session_reply_and_wait", next).await).await;
+    let second = tunnel.settle(tunnel.state("native_session_reply_and_wait", &next).await).await;
     assert_eq!(second["pending_turn"]["tool_results"][0]["ok"], true, "{second}");
     let end = reply(&second, "reply-2", json!({"text": "It is in src/main.txt."}));
-    let idle = tunnel.settle(tunnel.state("native_session_reply_and_wait", end).await).await;
+    let idle = tunnel.settle(tunnel.state("native_session_reply_and_wait", &end).await).await;
     assert_eq!(
         (&idle["status"], &idle["last_result"]["text"]),
         (&json!("idle"), &json!("It is in src/main.txt."))
@@ -58,17 +58,17 @@ async fn sixty_four_long_polls_do_not_hold_up_status_reply_or_stop() {
     let busy = tunnel.busy_session(&mut gateway, &project).await;
     let first = tunnel.session(&mut gateway, &Start::new("Another one.", project.text())).await;
     let poll = ids(&busy, json!({"wait_seconds": 50}));
-    let polls: Vec<_> = (0..WAITS).map(|_| tunnel.send("native_session_status", poll.clone())).collect();
+    let polls: Vec<_> = (0..WAITS).map(|_| tunnel.send("native_session_status", &poll)).collect();
     gatehouse_tests::waiting::until("all of them wait", async || {
         waiting(&gateway).await.filter(|&count| count == WAITS)
     })
     .await;
 
     let began = Instant::now();
-    let now = tunnel.state("native_session_status", ids(&first, json!({}))).await;
+    let now = tunnel.state("native_session_status", &ids(&first, json!({}))).await;
     assert_eq!(now["status"], "waiting_for_gpt");
     let end = reply(&first, "reply-1", json!({"text": "Done."}));
-    tunnel.state("native_session_reply_and_wait", end).await;
+    tunnel.state("native_session_reply_and_wait", &end).await;
     assert_eq!(tunnel.stop(&busy).await["status"], "stopped");
     assert!(began.elapsed() < Duration::from_secs(20), "they were held up: {:?}", began.elapsed());
     for poll in polls {
@@ -86,7 +86,7 @@ async fn forwarded_headers_change_nothing_and_the_end_of_a_session_header_ends_n
     let project = Project::small();
     let first = tunnel.session(&mut gateway, &Start::new("Stay.", project.text())).await;
     let look = tunnel
-        .call("native_session_status", ids(&first, json!({})))
+        .call("native_session_status", &ids(&first, json!({})))
         .header("Mcp-Session-Id", &["session-of-somebody"])
         .header("Authorization", &["Bearer of-a-connector"])
         .header("User-Agent", &["openai-mcp/1.0.0"])
@@ -97,7 +97,7 @@ async fn forwarded_headers_change_nothing_and_the_end_of_a_session_header_ends_n
 
     let ended = tunnel.control.send(Command::session_termination("session-of-somebody")).answer().await;
     assert_eq!((ended.code, ended.kind.as_str()), (405, "session_termination_response"));
-    let still = tunnel.state("native_session_status", ids(&first, json!({}))).await;
+    let still = tunnel.state("native_session_status", &ids(&first, json!({}))).await;
     assert_eq!(still["pending_turn"]["turn_id"], first["pending_turn"]["turn_id"]);
     gateway.finish().await;
 }
@@ -107,10 +107,10 @@ async fn every_refusal_keeps_its_own_words_its_status_and_its_id() {
     let mut gateway = Gateway::start(Setup::without_claude()).await;
     let tunnel = Tunnel::start(&gateway, &tcp_profile(&gateway)).await;
     let refused: [(Value, u64, i64); 5] = [
-        (tunnel.message("resources/list", json!({})), 200, -32601),
-        (tunnel.message("tools/call", json!({"name": "Bash", "arguments": {}})), 200, -32602),
-        (tunnel.message("tools/call", json!({"name": 1})), 200, -32602),
-        (tunnel.message("tools/list", json!({"cursor": "x"})), 200, -32602),
+        (tunnel.message("resources/list", &json!({})), 200, -32601),
+        (tunnel.message("tools/call", &json!({"name": "Bash", "arguments": {}})), 200, -32602),
+        (tunnel.message("tools/call", &json!({"name": 1})), 200, -32602),
+        (tunnel.message("tools/list", &json!({"cursor": "x"})), 200, -32602),
         (
             json!({"jsonrpc": "2.0", "id": "x", "method": "server/discover", "params": {"_meta":
             {"io.modelcontextprotocol/protocolVersion": "2031-01-01"}}}),
@@ -127,10 +127,10 @@ async fn every_refusal_keeps_its_own_words_its_status_and_its_id() {
     }
     // A tool's own refusal is a result, and says what to do.
     let unknown = json!({"native_session_id": format!("ns_{}", "0".repeat(32)), "lease_id": format!("lease_{}", "0".repeat(32))});
-    let posted = tunnel.send("native_session_status", unknown.clone()).answer().await;
+    let posted = tunnel.send("native_session_status", &unknown).answer().await;
     assert!(posted.json["result"]["content"][0]["text"].as_str().unwrap().contains("unknown_session"));
     gateway.kill_executor();
-    let posted = tunnel.send("native_session_status", unknown).answer().await;
+    let posted = tunnel.send("native_session_status", &unknown).answer().await;
     assert!(posted.json["result"]["content"][0]["text"].as_str().unwrap().contains("executor_unavailable"));
     gateway.finish().await;
 }

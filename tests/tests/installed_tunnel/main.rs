@@ -58,7 +58,7 @@ impl Tunnel {
     }
 
     /// A message with an id of its own, of the kinds that were seen: strings and small numbers.
-    fn message(&self, method: &str, params: Value) -> Value {
+    fn message(&self, method: &str, params: &Value) -> Value {
         let id = match self.ids.fetch_add(1, Ordering::Relaxed) {
             number @ 0..=1 => json!(number),
             number => json!(format!("openai-mcp-{number}")),
@@ -66,22 +66,22 @@ impl Tunnel {
         json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
     }
 
-    fn call(&self, tool: &str, arguments: Value) -> Command {
-        Command::jsonrpc(self.message("tools/call", json!({"name": tool, "arguments": arguments})))
+    fn call(&self, tool: &str, arguments: &Value) -> Command {
+        Command::jsonrpc(self.message("tools/call", &json!({"name": tool, "arguments": arguments})))
     }
 
-    fn send(&self, tool: &str, arguments: Value) -> Ticket {
+    fn send(&self, tool: &str, arguments: &Value) -> Ticket {
         self.control.send(self.call(tool, arguments))
     }
 
     /// Calls a tool and gives the state that it answers with.
-    async fn state(&self, tool: &str, arguments: Value) -> Value {
+    async fn state(&self, tool: &str, arguments: &Value) -> Value {
         state(&self.send(tool, arguments).answer().await)
     }
 
     /// Starts a session and waits for its first turn.
     async fn session(&self, gateway: &mut Gateway, start: &Start) -> Value {
-        let started = self.state("native_session_start", start.arguments()).await;
+        let started = self.state("native_session_start", &start.arguments()).await;
         let state = self.settle(started.clone()).await;
         for seen in [started, state.clone()] {
             gateway.learn_state(&State(seen));
@@ -96,10 +96,10 @@ impl Tunnel {
         let sleep =
             json!([{"name": "RunCommand", "input": {"argv": ["sleep", "300"], "timeout_seconds": 600}}]);
         let answer =
-            self.call("native_session_reply_and_wait", reply(&first, "sleep", json!({"tool_calls": sleep})));
+            self.call("native_session_reply_and_wait", &reply(&first, "sleep", json!({"tool_calls": sleep})));
         let ticket = self.control.send(answer.within(Duration::from_millis(500)));
         self.client.end_of(&ticket.request_id).await;
-        let running = self.state("native_session_status", ids(&first, json!({}))).await;
+        let running = self.state("native_session_status", &ids(&first, json!({}))).await;
         assert_eq!(running["status"], "running", "{running}");
         running
     }
@@ -107,13 +107,13 @@ impl Tunnel {
     /// Ends it; the command goes with it.
     async fn stop(&self, state: &Value) -> Value {
         let stop = ids(state, json!({"request_id": "stop-1", "reason": "the test is over"}));
-        self.settle(self.state("native_session_stop", stop).await).await
+        self.settle(self.state("native_session_stop", &stop).await).await
     }
 
     /// Long-polls until the session rests.
     async fn settle(&self, mut state: Value) -> Value {
         while matches!(state["status"].as_str(), Some("starting" | "running" | "stopping")) {
-            state = self.state("native_session_status", ids(&state, json!({"wait_seconds": 15}))).await;
+            state = self.state("native_session_status", &ids(&state, json!({"wait_seconds": 15}))).await;
         }
         state
     }

@@ -15,7 +15,7 @@ async fn the_client_becomes_ready_over_tcp_and_over_a_unix_socket() {
         let found = &tunnel.client.readiness;
         assert_eq!(found.probe, Probe::Agreed("2025-11-25".to_owned()), "{profile}");
         assert_eq!(found.log_in, LogIn::None, "{profile}");
-        let listed = tunnel.control.result(tunnel.message("tools/list", serde_json::json!({}))).await;
+        let listed = tunnel.control.result(tunnel.message("tools/list", &serde_json::json!({}))).await;
         assert_eq!(listed["tools"].as_array().map(Vec::len), Some(6));
     }
     drop(socket);
@@ -32,7 +32,7 @@ async fn a_wrong_key_shows_at_the_first_look_and_does_not_look_like_a_log_in() {
     let tunnel = Tunnel::start(&gateway, &profile).await;
     assert_eq!(tunnel.client.readiness.probe, Probe::RequiresAuth);
     assert_eq!(tunnel.client.readiness.log_in, LogIn::None);
-    let listed = tunnel.message("tools/list", serde_json::json!({}));
+    let listed = tunnel.message("tools/list", &serde_json::json!({}));
     let refused = tunnel.control.send(gatehouse_tests::tunnel::Command::jsonrpc(listed)).answer().await;
     // The front's own words reach the product, with the id: nothing was made up on the way.
     assert_eq!((refused.code, &refused.json["error"]["code"]), (401, &serde_json::json!(-32001)));
@@ -47,7 +47,7 @@ async fn without_a_front_the_client_is_not_ready_and_says_what_failed() {
     let tunnel = Tunnel::start(&gateway, &profile).await;
     assert!(!tunnel.client.readiness.is_ready());
     let lists =
-        || gatehouse_tests::tunnel::Command::jsonrpc(tunnel.message("tools/list", serde_json::json!({})));
+        || gatehouse_tests::tunnel::Command::jsonrpc(tunnel.message("tools/list", &serde_json::json!({})));
     let failed = tunnel.control.send(lists()).answer().await;
     assert_eq!(failed.json["error"]["data"]["tunnel_failure"]["source"], "connect", "{}", failed.json);
     gateway.start_front().await;
