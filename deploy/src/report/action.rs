@@ -111,8 +111,21 @@ fn receipt(html: &mut Html, text: Option<&str>, has_diff: bool) {
     let Ok(Value::Object(mut receipt)) = serde_json::from_str(text) else {
         return block(html, "Receipt", text);
     };
-    if has_diff {
-        receipt.remove("diff");
+    // What stands elsewhere on the page already.
+    let said: &[&str] = match has_diff {
+        true => &[
+            "diff",
+            "file_path",
+            "notebook_path",
+            "before_sha256",
+            "after_sha256",
+            "lines_added",
+            "lines_removed",
+        ],
+        false => &[],
+    };
+    for name in ["tool_call_id", "name", "ok", "code"].iter().chain(said) {
+        receipt.remove(*name);
     }
     for (name, title) in BLOCKS {
         if let Some(Value::String(text)) = receipt.remove(name) {

@@ -13,7 +13,7 @@ use gatehouse_proto::v1::{
 };
 
 use self::html::{Html, base64_of_hex};
-use crate::command::view::{known, moment};
+use crate::command::view::{self, known};
 
 const STYLE: &str = include_str!("style.css");
 const COVER: &str = include_str!("page.html");
@@ -84,7 +84,7 @@ impl Report {
         html.markup("<a class=\"skip\" href=\"#runs\">Skip to the runs</a>\n").source(COVER);
         html.element("<h1>", &title, "</h1>\n<p class=\"lead\">");
         let (class, status) = status_badge(session.status());
-        html.markup(class).text(status).markup("</span> &nbsp;");
+        html.markup(class).text(status).markup("</span> ");
         html.text(known(session.capability_profile().name())).markup(" in <code>");
         html.text(&session.source_directory).markup("</code></p>\n");
         html.markup("<div class=\"card\"><h2>Session</h2><dl class=\"facts\">");
@@ -95,7 +95,7 @@ impl Report {
 
     fn facts(&mut self, facts: &ExportFacts) {
         let html = &mut self.html;
-        html.markup("<div class=\"card\"><h2>What vouches for it</h2><p>");
+        html.markup("<div class=\"card\"><h2>Integrity</h2><p>");
         match facts.broken_at_seq {
             None => html
                 .markup("<span class=\"badge good\">the chain holds</span> Each of the journal's ")
@@ -280,6 +280,11 @@ fn status_badge(status: SessionStatus) -> (&'static str, &'static str) {
         SessionStatus::Stopped | SessionStatus::Unspecified => "<span class=\"badge soft\">",
     };
     (class, known(status.name()))
+}
+
+/// A moment as people write it, in UTC.
+fn moment(at_ms: u64) -> String {
+    view::moment(at_ms).replace('T', " ").replace('Z', " UTC")
 }
 
 /// A span of time in the unit that suits it.
