@@ -38,6 +38,7 @@ fn fresh() -> Session {
         recovery_hash: "h".into(),
         run_id: RunId::mint(),
         prompt: "p".into(),
+        skills: Vec::new(),
     };
     create(new, at(0)).session
 }
