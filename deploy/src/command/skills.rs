@@ -17,8 +17,11 @@ pub(super) fn run(options: Skills, screen: &mut Screen) -> Result<(), Failure> {
     let Skills::Hash(HashSkill { file, id, json }) = options;
     let text = read(&file)?;
     let Some(body) = text.body() else {
-        return Err(Failure::failed(format!("{} has no instructions behind its front matter", file.display()))
-            .hint("A skill is its instructions: there is nothing to pin."));
+        return Err(Failure::failed(format!(
+            "{} has no instructions behind its front matter",
+            file.display()
+        ))
+        .hint("A skill is its instructions: there is nothing to pin."));
     };
     let home = std::env::var_os("HOME");
     let id = id.or_else(|| id_by_place(&file, home.as_deref().map(Path::new)));
@@ -89,7 +92,8 @@ mod tests {
         let id = |text: &str| Some(text.parse::<SkillId>().unwrap());
         assert_eq!(found("/home/u/.claude/skills/review/SKILL.md"), id("personal:review"));
         assert_eq!(found("/srv/p/.claude/skills/review/SKILL.md"), id("project:review"));
-        for file in ["/srv/p/review/SKILL.md", "/home/u/.claude/skills/a b/SKILL.md", "/SKILL.md", "-", "/x"] {
+        for file in ["/srv/p/review/SKILL.md", "/home/u/.claude/skills/a b/SKILL.md", "/SKILL.md", "-", "/x"]
+        {
             assert_eq!(found(file), None, "{file}");
         }
     }
