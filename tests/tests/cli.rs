@@ -292,6 +292,23 @@ async fn a_demo_that_is_interrupted_leaves_nothing_behind() {
 }
 
 #[test]
+fn the_settings_are_shown_with_what_is_wrong_with_the_allowlist_of_skills() {
+    let entry = |id: &str| format!(r#"{{"skill_id":"{id}","content_sha256":"{}"}}"#, "0".repeat(64));
+    for (id, allowed, faults) in [("team:b", 2, 0), ("team:a", 0, 1), ("../b", 0, 1)] {
+        let list = format!("[{},{}]", entry("team:a"), entry(id));
+        let mut executor = Command::new(binary("executor-svc"));
+        executor.env("CLAUDE_TOOLS_NATIVE_SKILL_ALLOWLIST_JSON", list).arg("--check-config");
+        let shown: Value = serde_json::from_slice(&executor.assert().code(0).get_output().stdout).unwrap();
+        let count = |name: &str| shown["skills"][name].as_array().unwrap().len();
+        assert_eq!((count("allowed"), count("faults")), (allowed, faults), "{shown}");
+        assert!(
+            faults == 0 || shown["skills"]["faults"][0].as_str().unwrap().starts_with("entry 1"),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
 fn a_skills_hash_comes_as_the_entry_of_an_allowlist_in_both_forms() {
     let project = Project::empty();
     let file = project

@@ -54,9 +54,15 @@ pub(super) fn brain_view(
         && turn.kind != TurnKind::ToolResults
     {
         shown.skills = skills::of_session(connection, &session.id)?.into_iter().map(skill).collect();
+        if !shown.skills.is_empty() {
+            shown.reply_with.insert_str(0, SKILLS_HINT);
+        }
     }
     Ok(view)
 }
+
+/// Stands before the hint how to reply.
+const SKILLS_HINT: &str = "The user wants the bodies of `skills` followed as instructions in this run. ";
 
 fn skill_facts(facts: &SkillFacts) -> v1::SkillSnapshot {
     v1::SkillSnapshot {

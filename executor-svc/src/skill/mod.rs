@@ -161,9 +161,7 @@ pub enum Problem {
 const SHOWN: usize = 40;
 
 fn told(faults: &[SkillFault]) -> String {
-    let one = |fault: &SkillFault| {
-        format!("skill_contexts[{}] ({}) {}", fault.index, fault.skill_id, fault.problem)
-    };
+    let one = |fault: &SkillFault| format!("[{}] ({}) {}", fault.index, fault.skill_id, fault.problem);
     faults.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
