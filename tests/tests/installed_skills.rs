@@ -210,7 +210,7 @@ async fn finish(gateway: Gateway) {
         told(Way::Cli, "personal:review") && told(Way::Operator, "skills.frozen"),
         "ids and hashes are told"
     );
-    assert!(told(Way::Log, "executor"), "the logs were read");
+    assert!(told(Way::Log, "first request"), "the logs were read");
 }
 
 #[tokio::test(flavor = "multi_thread")]

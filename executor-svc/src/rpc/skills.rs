@@ -15,7 +15,7 @@ use crate::skill::{Problem, Skill, SkillAsk, SkillFault, SkillRefusal, Skills, w
 /// How long a file system may take to give the files out; one whose server is away may never answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 const FIELD: &str = "skill_contexts";
-/// How many faults of an allowlist are told: a refusal travels in a header.
+/// How many faults of an allowlist are told.
 const TOLD: usize = 5;
 
 /// The skills of this gateway, looked up off the asynchronous threads.

@@ -13,7 +13,7 @@ use crate::config::{ALLOWLIST_VARIABLE, AllowlistText};
 
 /// How the list in the configuration file is called.
 const FILE_KEY: &str = "skills.allow";
-/// How many faults are told to a caller, and how much of a parser's words about one: a refusal travels in a header.
+/// How many faults are told to a caller, and how much of a parser's words about one.
 const TOLD: usize = 5;
 const WORDS: usize = 120;
 
