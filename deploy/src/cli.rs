@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use gatehouse_proto::skill::SkillId;
 
 use crate::settings::Place;
 use crate::tunnel::TunnelId;
@@ -51,6 +52,9 @@ pub enum Command {
     Export(Export),
     /// Print the profile with which OpenAI's tunnel-client reaches this gateway
     TunnelProfile(TunnelProfile),
+    /// What an allowlist of skills needs to know
+    #[command(subcommand)]
+    Skills(Skills),
     /// Run a whole session of the real Claude Code on a directory, with a scripted ChatGPT
     Demo(Demo),
 }
@@ -227,6 +231,27 @@ pub struct TunnelProfile {
     /// Write to this new file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+}
+
+/// `gatehouse skills`.
+#[derive(Debug, Subcommand)]
+pub enum Skills {
+    /// Print the entry of the allowlist that pins a SKILL.md as it is now
+    Hash(HashSkill),
+}
+
+/// `gatehouse skills hash`.
+#[derive(Debug, Args)]
+pub struct HashSkill {
+    /// The SKILL.md; - reads standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The skill's id [default: by where the file lies, if that says it]
+    #[arg(long, value_name = "PREFIX:NAME")]
+    pub id: Option<SkillId>,
+    /// Print the entry alone, as a JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `gatehouse demo`.

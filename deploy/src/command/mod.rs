@@ -9,6 +9,7 @@ mod resolve;
 mod sessions;
 mod show;
 mod signals;
+mod skills;
 mod transcript;
 mod tunnel_profile;
 mod undo;
@@ -46,6 +47,7 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<(), Failure> {
         Command::Export(options) => export::run(connect(&place).await?, options, screen).await,
         Command::Worktree(options) => worktree::run(connect(&place).await?, options, screen).await,
         Command::TunnelProfile(options) => tunnel_profile::run(&place, options, screen).await,
+        Command::Skills(options) => skills::run(options, screen),
         Command::Demo(options) => demo::run(options, screen).await,
     }
 }
