@@ -165,8 +165,8 @@ check-macos: ## Type-check everything for macOS (brings what it needs into the b
 	.ci/check-target $(BUILD) aarch64-apple-darwin
 	@$(MAKE) --no-print-directory skipped
 
-.PHONY: check-aarch64
-check-aarch64: ## The same for Linux on 64-bit ARM
+.PHONY: check-arm
+check-arm: ## The same for Linux on 64-bit ARM
 	@rm -f $(BUILD)/skipped.txt
 	.ci/check-target $(BUILD) aarch64-unknown-linux-gnu
 	@$(MAKE) --no-print-directory skipped

@@ -76,27 +76,51 @@ struct Written {
     before: String,
 }
 
-/// The lines of all blocks that are marked as shell.
+/// What kind of block a line stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Block {
+    None,
+    Shell,
+    Other,
+}
+
+/// The lines of all blocks that are marked as shell, and in other blocks those that begin with a prompt.
 fn commands() -> Vec<Written> {
     let mut found = Vec::new();
     for (path, text) in documents() {
-        let (mut inside, mut before) = (false, String::new());
-        for line in text.lines() {
-            match (inside, line.trim_start()) {
-                (false, "```sh" | "```bash" | "```console" | "```shell") => inside = true,
-                (true, "```") => (inside, before) = (false, String::new()),
-                (true, command) if !command.is_empty() && !command.starts_with('#') => {
-                    let command = command.trim_start_matches("$ ").to_owned();
-                    found.push(Written { command, document: shown(&path), before: before.clone() });
+        let (mut block, mut before) = (Block::None, String::new());
+        for line in text.lines().map(str::trim_start) {
+            let command = match (block, line.strip_prefix("```")) {
+                (Block::None, Some("sh" | "bash" | "shell")) => {
+                    block = Block::Shell;
+                    None
                 }
-                (true, _) => {}
-                (false, line) => {
+                (Block::None, Some(_)) => {
+                    block = Block::Other;
+                    None
+                }
+                (_, Some(_)) => {
+                    (block, before) = (Block::None, String::new());
+                    None
+                }
+                (Block::Shell, None) if !line.is_empty() && !line.starts_with('#') => Some(line),
+                (Block::Other, None) => line.strip_prefix("$ "),
+                (Block::Shell, None) => None,
+                (Block::None, None) => {
                     before.push_str(line);
                     before.push('\n');
+                    None
                 }
+            };
+            if let Some(command) = command {
+                let command = match command.strip_prefix("gatehouse ") {
+                    Some(rest) => format!("{GATEHOUSE}{rest}"),
+                    None => command.to_owned(),
+                };
+                found.push(Written { command, document: shown(&path), before: before.clone() });
             }
         }
-        assert!(!inside, "{}: a block does not end", shown(&path));
+        assert_eq!(block, Block::None, "{}: a block does not end", shown(&path));
     }
     found
 }
@@ -131,9 +155,11 @@ fn every_command_in_the_documents_is_run_by_a_test() {
         used.insert(known);
         match how {
             Elsewhere::Test(name, what) => {
-                assert!(suite(name).contains(what), "{command}: {name} has no {what}")
+                assert!(suite(name).contains(what), "{command}: {name} has no {what}");
             }
-            Elsewhere::Ci(step) => assert!(ci.contains(step), "{command}: .ci/run has no {step}"),
+            Elsewhere::Ci(step) => {
+                assert!(ci.contains(step), "{command}: .ci/run has no {step}");
+            }
             Elsewhere::NotTried => {
                 let last = before.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
                 assert!(last.contains("(not tried)"), "{document}: `{command}` is not marked as never tried");
@@ -160,6 +186,9 @@ impl Newcomer {
         std::fs::create_dir_all(home.path().join("repository/target")).unwrap();
         std::os::unix::fs::symlink(folder(), home.path().join("repository/target/debug")).unwrap();
         std::fs::create_dir(home.path().join("run")).unwrap();
+        let skill = home.path().join(".claude/skills/review");
+        std::fs::create_dir_all(&skill).unwrap();
+        std::fs::write(skill.join("SKILL.md"), "# Review\n\nBe careful.\n").unwrap();
         let mut command = Self::shell(home.path(), "exec target/debug/gatehouse up --json");
         let up = command.env("CLAUDE_BIN", claude).stdout(Stdio::piped()).spawn().unwrap();
         let mut newcomer = Self { home, up, endpoint: Endpoint::Tcp { address: free, key: None } };
