@@ -24,14 +24,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use gatehouse_proto::ids::{RunId, SessionId, ToolCallId};
+use rusqlite::Connection;
 
 use crate::commands::Commands;
-use crate::content::ContentStore;
-use crate::engine::{Engine, Fault, Flight, Takeoff};
+use crate::content::{ContentStore, Keeping};
+use crate::engine::{Engine, Fault, Flight, Once, Outcome, Takeoff};
 use crate::files::replace::Replacer;
 use crate::files::{Root, SessionFiles};
 use crate::ledger::LedgerError;
 use crate::ledger::actions::{self, ActionRow};
+use crate::ledger::once::Claim;
 use crate::session::{CallState, Command, Refusal, Session, State};
 use crate::tools::{self, CheckedInput, ReadingInput, Receipt, ReceiptBudget, ToolContext, ToolName};
 
@@ -175,6 +177,28 @@ impl Actions {
         let performed = open.id.clone();
         let receipt = blocking(move || tools::perform(&input, &context, budget, &performed)).await?;
         self.settle(&open.session.id, open.id, receipt).await
+    }
+
+    /// Submits a command that names contents, and has them recorded in the same transaction.
+    async fn submit_keeping(
+        &self,
+        session: &SessionId,
+        once: Option<Once>,
+        keeping: Keeping,
+        command: impl FnOnce(&Connection, Claim) -> Result<Command, LedgerError> + Send + 'static,
+    ) -> Result<Outcome, Fault> {
+        let keeping = Arc::new(keeping);
+        let (recorded, replacer) = (Arc::clone(&keeping), self.workshop.replacer.clone());
+        let submitted = self.engine.submit(session, once, move |tx, claim| {
+            let command = command(tx, claim)?;
+            recorded.record(tx)?;
+            let failed = |source| LedgerError::Io { path: "ledger.db".into(), source };
+            replacer.before_commit().map_err(failed)?;
+            Ok(command)
+        });
+        let outcome = submitted.await?;
+        keeping.committed();
+        Ok(outcome)
     }
 
     async fn settle(&self, session: &SessionId, id: ToolCallId, receipt: Receipt) -> Result<(), Fault> {

@@ -31,7 +31,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::config::Settings;
 use crate::files::FilePolicy;
 use crate::ledger::once::{Claim, OnceRow};
-use crate::ledger::{LedgerError, Opened, WriteError, once, sessions};
+use crate::ledger::{LedgerError, Opened, Readers, WriteError, once, sessions};
 use crate::session::{Answer, Command, Effect, NewSession, Refusal, Session, Step, apply, create};
 
 /// Where the keys of starts hold.
@@ -213,6 +213,12 @@ impl Engine {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.shared.clock.now()
+    }
+
+    /// Reads the ledger without the engine.
+    #[must_use]
+    pub fn ledger_readers(&self) -> Readers {
+        self.shared.ledger.readers.clone()
     }
 
     /// Shows the journal's last place, and each later one.
