@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use gatehouse_proto::codes::ActionCode;
 use gatehouse_proto::ids::ToolCallId;
 
-use super::{Actions, Open, blocking};
+use super::{Actions, Open};
 use crate::content::{ContentFault, ContentStore, Keeping, Whole};
 use crate::engine::{Fault, Flight};
 use crate::files::SessionFiles;
@@ -36,15 +36,12 @@ pub(super) struct Words {
 }
 
 impl Actions {
+    /// To be called on a thread that may block, which it does.
     pub(super) async fn change(&self, open: Open, input: ChangeInput, flight: &Flight) -> Result<(), Fault> {
         let (id, session, budget) = (open.id.clone(), open.session.id.clone(), open.budget());
-        let (workshop, files) = (self.workshop.clone(), self.files_of(&open.session));
-        let (asked, isolation) = (id.clone(), open.session.isolation.clone());
-        let ready = blocking(move || {
-            still_bound(isolation.as_ref(), &input, &asked, budget)?;
-            workshop.make_ready(&files, input, &asked, budget)
-        })
-        .await?;
+        let files = self.files_of(&open.session);
+        let ready = still_bound(open.session.isolation.as_ref(), &input, &id, budget)
+            .and_then(|()| self.workshop.make_ready(&files, input, &id, budget));
         let ready = match ready {
             Ok(ready) => ready,
             Err(receipt) => return self.settle(&session, id, *receipt).await,
@@ -62,11 +59,10 @@ impl Actions {
             Err(Fault::Refused(Refusal::NotAuthorised)) => return Ok(()),
             Err(fault) => return Err(fault),
         }
-        let done = blocking(move || (prepared.perform(), words)).await?;
-        match done {
-            (Ok(outcome), words) => self.settle_in_the_end(&session, id, words.receipt(Some(&outcome))).await,
-            (Err(ReplaceFault::Uncertain { why, .. }), _) => self.mark_uncertain(&session, id, why).await,
-            (Err(fault), words) => self.settle_in_the_end(&session, id, words.refusal(&fault)).await,
+        match prepared.perform() {
+            Ok(outcome) => self.settle_in_the_end(&session, id, words.receipt(Some(&outcome))).await,
+            Err(ReplaceFault::Uncertain { why, .. }) => self.mark_uncertain(&session, id, why).await,
+            Err(fault) => self.settle_in_the_end(&session, id, words.refusal(&fault)).await,
         }
         Ok(())
     }

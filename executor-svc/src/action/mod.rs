@@ -112,6 +112,9 @@ impl Actions {
     /// [`Refusal::StaleRunner`] or [`Refusal::NotAuthorised`] if this call may not be made, or that the ledger cannot
     /// be read or written; asking again is then safe.
     pub async fn invoke(&self, call: Invocation) -> Result<ShortResult, Fault> {
+        if ToolName::parse(&call.name).is_some_and(ToolName::is_change) {
+            return self.invoke_change(call).await;
+        }
         loop {
             if let Standing::Settled(row) = self.standing(&call).await? {
                 return self.short(&row);
@@ -128,15 +131,44 @@ impl Actions {
         }
     }
 
+    /// The same for a change, which waits for the disk at every step. It has one thread from beginning to end: handing
+    /// over to another one for each step would cost more than most steps do.
+    async fn invoke_change(&self, call: Invocation) -> Result<ShortResult, Fault> {
+        let (this, runtime) = (self.clone(), tokio::runtime::Handle::current());
+        blocking(move || runtime.block_on(this.invoke_change_here(&call))).await?
+    }
+
+    async fn invoke_change_here(&self, call: &Invocation) -> Result<ShortResult, Fault> {
+        loop {
+            match self.engine.take_off(&call.session, &call.id) {
+                Takeoff::Begun(flight) => {
+                    let open = match self.standing_now(call)? {
+                        Standing::Settled(row) => return self.short(&row),
+                        Standing::Open(open) => open,
+                    };
+                    self.perform_and_settle(*open, &flight).await?;
+                    drop(flight);
+                    let row = self.engine.read_blocking(|connection| actions::load(connection, &call.id))?;
+                    if let Some(row) = row.filter(|row| row.state == "done") {
+                        return self.short(&row);
+                    }
+                }
+                Takeoff::InFlight(mut over) => while over.changed().await.is_ok() {},
+            }
+        }
+    }
+
     async fn standing(&self, call: &Invocation) -> Result<Standing, Fault> {
-        let (id, session) = (call.id.clone(), call.session.clone());
-        let found = self
-            .engine
-            .read(move |connection| {
-                Ok((actions::load(connection, &id)?, crate::engine::load(connection, &session)?))
-            })
-            .await?;
-        let (Some(row), Some(session)) = found else { return Err(Refusal::NotAuthorised.into()) };
+        let (this, call) = (self.clone(), call.clone());
+        blocking(move || this.standing_now(&call)).await?
+    }
+
+    /// The same on the caller's own thread, which may block.
+    fn standing_now(&self, call: &Invocation) -> Result<Standing, Fault> {
+        let found = self.engine.read_blocking(|connection| {
+            Ok((actions::load(connection, &call.id)?, crate::engine::load(connection, &call.session)?))
+        });
+        let (Some(row), Some(session)) = found? else { return Err(Refusal::NotAuthorised.into()) };
         if row.session_id != call.session.as_str() || row.name != call.name {
             return Err(Refusal::NotAuthorised.into());
         }

@@ -261,6 +261,17 @@ impl Engine {
         self.shared.ledger.readers.read(look).await
     }
 
+    /// The same on the caller's own thread, which may block.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn read_blocking<T>(
+        &self,
+        look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        self.shared.ledger.readers.read_blocking(look)
+    }
+
     /// A session as it is.
     ///
     /// # Errors
