@@ -56,9 +56,8 @@ impl House {
         let engine = Engine::new(parts, Arc::new(SystemClock));
         let commands =
             Commands::new(engine.settings().commands.clone(), engine.policy().clone(), None).unwrap();
-        let content = ContentStore::open(&state.join("content"), 1 << 40)
-            .unwrap()
-            .with_ledger(engine.ledger_readers());
+        let content =
+            ContentStore::open(&state.join("content"), 1 << 40).unwrap().with_ledger(engine.ledger_readers());
         let actions =
             Actions::new(engine.clone(), commands, Replacer::new(ReplaceOptions::default()), content);
         Self { engine, actions, _orders }

@@ -16,14 +16,13 @@ mod replacing;
 mod table;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, LazyLock};
 
 use bare::{Group, Single};
 use editing::House;
 use replacing::Ours;
-use table::{Pairs, Unit};
+use table::{Pairs, Spent, Unit, timed};
 
 /// How large the files are.
 const BYTES: usize = 8 * 1024;
@@ -32,10 +31,9 @@ const MANY: usize = 32;
 
 /// A text that there was never before; only its first line differs.
 fn content() -> String {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let line = |n: usize| format!("{n:>63}\n");
-    let first = NEXT.fetch_add(1, Ordering::Relaxed) + 1_000_000;
-    (0..BYTES / 64).map(|n| line(if n == 0 { first } else { n })).collect()
+    static NEXT: AtomicUsize = AtomicUsize::new(1_000_000);
+    static REST: LazyLock<String> = LazyLock::new(|| (1..BYTES / 64).map(|n| format!("{n:>63}\n")).collect());
+    format!("{:>63}\n{}", NEXT.fetch_add(1, Ordering::Relaxed), *REST)
 }
 
 fn rounds() -> usize {
@@ -53,14 +51,8 @@ fn files(root: &Path) -> Vec<PathBuf> {
     (0..MANY).map(file).collect()
 }
 
-fn timed(work: impl FnOnce()) -> Duration {
-    let started = Instant::now();
-    work();
-    started.elapsed()
-}
-
 /// How long it takes `MANY` threads to do this `times` each.
-fn side_by_side(times: usize, work: impl Fn(usize) + Sync) -> Duration {
+fn side_by_side(times: usize, work: impl Fn(usize) + Sync) -> Spent {
     let work = &work;
     timed(|| {
         std::thread::scope(|threads| {
@@ -78,7 +70,10 @@ fn main() {
     let top = top.path().canonicalize().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let (alone, bursts) = (rounds(), rounds().div_ceil(10));
-    println!("Files of {} KiB; alone {alone} rounds, side by side {bursts} bursts of {MANY}.\n", BYTES / 1024);
+    println!(
+        "Files of {} KiB; alone {alone} rounds, side by side {bursts} bursts of {MANY}.\n",
+        BYTES / 1024
+    );
     replacing(&top, alone, bursts, runtime.handle());
     runtime.block_on(editing(&top, alone, bursts));
 }
@@ -94,10 +89,14 @@ fn replacing(top: &Path, alone: usize, bursts: usize, runtime: &tokio::runtime::
     let mut kept = Pairs::new("replacing, contents kept (1 commit)", Unit::Each);
     for _ in 0..alone {
         plain.add(1, timed(|| ours.replace(&files[0])), timed(|| bare::replace(&files[0])));
-        kept.add(1, timed(|| ours.replace_and_keep(&files[0])), timed(|| {
-            single.commit();
-            bare::replace(&files[0]);
-        }));
+        kept.add(
+            1,
+            timed(|| ours.replace_and_keep(&files[0])),
+            timed(|| {
+                single.commit();
+                bare::replace(&files[0]);
+            }),
+        );
     }
     let mut plain_many = Pairs::new("replacing", Unit::Second);
     let mut kept_many = Pairs::new("replacing, contents kept (1 commit)", Unit::Second);
@@ -125,20 +124,21 @@ async fn editing(top: &Path, alone: usize, bursts: usize) {
     for file in &files {
         sessions.push(house.session(file).await);
     }
-    let (single, group) = (Single::open(&top.join("single-edit.db")), Group::open(&top.join("group-edit.db")));
+    let (single, group) =
+        (Single::open(&top.join("single-edit.db")), Group::open(&top.join("group-edit.db")));
     let mut one = Pairs::new("Edit: authorised, prepared, made, receipt (3 commits)", Unit::Each);
     for _ in 0..alone {
         sessions[0].open_turn().await;
-        let started = Instant::now();
+        let started = Spent::until_now();
         sessions[0].edit().await;
-        let ours = started.elapsed();
+        let ours = started.since();
         one.add(1, ours, timed(|| bare::edit(&files[0], 2, 1, || single.commit())));
     }
     let mut many = Pairs::new("Edit, with its turn (4 commits)", Unit::Second);
     const TIMES: usize = 10;
     let (group, files) = (Arc::new(group), Arc::new(files));
     for _ in 0..bursts {
-        let started = Instant::now();
+        let started = Spent::until_now();
         let mut tasks = tokio::task::JoinSet::new();
         for mut session in sessions.drain(..) {
             tasks.spawn(async move {
@@ -150,7 +150,7 @@ async fn editing(top: &Path, alone: usize, bursts: usize) {
             });
         }
         sessions = tasks.join_all().await;
-        let ours = started.elapsed();
+        let ours = started.since();
         let bare = tokio::task::block_in_place(|| {
             side_by_side(TIMES, |n| bare::edit(&files[n], 3, 1, || group.commit()))
         });

@@ -134,9 +134,7 @@ impl Workshop {
         after: Option<&Arc<Vec<u8>>>,
     ) -> Result<Keeping, ContentFault> {
         let both = [(intent.before.sha256(), before), (intent.after.sha256(), after)];
-        let named = |(sha256, bytes): (Option<_>, Option<_>)| {
-            Some(Whole { sha256: sha256?, bytes: bytes? })
-        };
+        let named = |(sha256, bytes): (Option<_>, Option<_>)| Some(Whole { sha256: sha256?, bytes: bytes? });
         let contents: Vec<_> = both.into_iter().filter_map(named).collect();
         self.content.keep(&contents)
     }

@@ -106,8 +106,9 @@ impl Actions {
             (Err(fault), _) | (_, Err(fault)) => return Ok(Err(fault)),
         };
         // The same input and the same bytes gave this plan once already.
-        let facts =
-            input.plan(before.as_deref().map(Vec::as_slice)).map_or(Facts::Write { note: None }, |planned| planned.facts);
+        let facts = input
+            .plan(before.as_deref().map(Vec::as_slice))
+            .map_or(Facts::Write { note: None }, |planned| planned.facts);
         Ok(Ok(Words { id, budget, input, facts, before, after }))
     }
 }

@@ -208,7 +208,8 @@ impl Workshop {
         let target = self.replacer.open(files, &subject.intent.path, Instant::now() + PATIENCE)?;
         expect_as_left(subject, &target)?;
         let before = target.shared_bytes();
-        let after = subject.intent.before.sha256().map(|sha256| self.content.get(sha256)).transpose()?.map(Arc::new);
+        let after =
+            subject.intent.before.sha256().map(|sha256| self.content.get(sha256)).transpose()?.map(Arc::new);
         let prepared = match &after {
             Some(bytes) => target.prepare_shared(Arc::clone(bytes), id.as_str()),
             None => target.prepare_removal(&subject.made_directories(), id.as_str()),

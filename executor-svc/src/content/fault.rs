@@ -81,7 +81,9 @@ impl ContentFault {
             Self::Damaged { .. } => {
                 "The disk or somebody else changed it, so this write can be neither shown nor undone."
             }
-            Self::NoHash | Self::Ledger(_) | Self::Io { .. } => "Nothing was changed. The executor's log has more.",
+            Self::NoHash | Self::Ledger(_) | Self::Io { .. } => {
+                "Nothing was changed. The executor's log has more."
+            }
         }
     }
 

@@ -198,7 +198,8 @@ impl ContentStore {
             Some(_) => blobs::remove(tx, &key(sha256)?)?,
             None => None,
         };
-        let large = fs::symlink_metadata(&path).and_then(|found| fs::remove_file(&path).map(|()| found.len()));
+        let large =
+            fs::symlink_metadata(&path).and_then(|found| fs::remove_file(&path).map(|()| found.len()));
         let large = match large {
             Ok(bytes) => Some(bytes),
             Err(error) if error.kind() == ErrorKind::NotFound => None,

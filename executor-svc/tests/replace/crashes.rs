@@ -88,7 +88,11 @@ fn a_kill_at_any_step_of_a_replacement_leaves_before_or_after() {
         assert_eq!(settled(&world, &intent(&world)), wanted, "{step:?}");
         world.write(world.root.join("dir/file"), "goes on").unwrap();
     }
-    assert_eq!(met.len(), Step::ALL.len() - 3, "all but the ledger's, making directories and putting back: {met:?}");
+    assert_eq!(
+        met.len(),
+        Step::ALL.len() - 3,
+        "all but the ledger's, making directories and putting back: {met:?}"
+    );
 }
 
 #[test]

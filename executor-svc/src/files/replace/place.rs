@@ -233,7 +233,11 @@ fn judge(
     let found = files.judge_found(Handle(directory), directory_path, mounts)?;
     let mut rest: PathBuf = missing.iter().collect();
     rest.extend(path.file_name());
-    files.policy().judge_path(&found.real.join(&rest), path)?;
+    let real = found.real.join(&rest);
+    // The path itself was judged first of all.
+    if real != path {
+        files.policy().judge_path(&real, path)?;
+    }
     for alias in found.mounts.aliases(&found.mount, &found.real) {
         files.judge_alias(&alias.join(&rest), path)?;
     }

@@ -121,7 +121,8 @@ fn body<'a>(change: &Change<'a>) -> Body<'a> {
     };
     let is_notebook = notebook.is_some();
     // What was made was hashed on the way.
-    let known = |side: fn(&Outcome) -> &Option<String>| change.outcome.and_then(|outcome| side(outcome).clone());
+    let known =
+        |side: fn(&Outcome) -> &Option<String>| change.outcome.and_then(|outcome| side(outcome).clone());
     Body {
         file_path: (!is_notebook).then_some(change.path),
         notebook_path: is_notebook.then_some(change.path),
