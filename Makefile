@@ -129,6 +129,7 @@ bench: claude $(BENCH_PEERS)/ready ## Measure what docs/performance.md tells (re
 	cargo build --locked --release --workspace --bins
 	@$(MAKE) --no-print-directory launcher
 	cargo bench --locked -p gatehouse-tests
+	cargo bench --locked -p executor-svc --bench writes
 	launchers=$(BUILD)/release/sandbox-launch; \
 	if [ -x $(STATIC_LAUNCHER) ]; then launchers+=:$(STATIC_LAUNCHER); fi; \
 	GATEHOUSE_BENCH_PEERS=$(BENCH_PEERS) GATEHOUSE_BENCH_LAUNCHER=$$launchers \
