@@ -16,6 +16,7 @@ mod open;
 mod readers;
 pub mod runs;
 pub mod sessions;
+pub mod skills;
 pub mod turns;
 mod writer;
 
