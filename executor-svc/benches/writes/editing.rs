@@ -82,6 +82,7 @@ impl House {
             recovery_hash: String::new(),
             run_id: run.clone(),
             prompt: "Edit.".to_owned(),
+            skills: Vec::new(),
         };
         let once = once("start", id.as_str(), "new", Some(lease.clone()));
         self.engine.create(new, once).await.unwrap();
