@@ -26,6 +26,7 @@ use crate::waiting::{PATIENCE, until};
 pub struct Setup {
     claude: Option<PathBuf>,
     config: String,
+    log: Option<&'static str>,
 }
 
 impl Setup {
@@ -38,7 +39,14 @@ impl Setup {
     /// A gateway that starts this Claude Code.
     #[must_use]
     pub fn with_claude(claude: PathBuf) -> Self {
-        Self { claude: Some(claude), config: String::new() }
+        Self { claude: Some(claude), ..Self::default() }
+    }
+
+    /// What the processes log, instead of everything of ours.
+    #[must_use]
+    pub const fn log(mut self, filter: &'static str) -> Self {
+        self.log = Some(filter);
+        self
     }
 
     /// Lines of the configuration file.
@@ -58,6 +66,7 @@ pub struct Gateway {
     top: PathBuf,
     port: u16,
     claude: Option<PathBuf>,
+    log: &'static str,
     canary: String,
     executor: Option<Child>,
     front: Option<Child>,
@@ -87,6 +96,7 @@ impl Gateway {
             top,
             port: free.port(),
             claude: setup.claude,
+            log: setup.log.unwrap_or("info,executor_svc=debug,mcp_front=debug,runner_shim=debug"),
             canary: format!("canary-{}", uuid::Uuid::new_v4().simple()),
             executor: None,
             front: None,
@@ -135,7 +145,7 @@ impl Gateway {
         &self.record
     }
 
-    fn log(&self, name: &str) -> Stdio {
+    fn log_file(&self, name: &str) -> Stdio {
         let path = self.top.join(name);
         let file = std::fs::File::options()
             .create(true)
@@ -148,13 +158,11 @@ impl Gateway {
     fn command(&self, name: &str, log: &str) -> Command {
         let mut command = Command::new(binary(name));
         command.env("GATEHOUSE_CANARY", &self.canary).env("AWS_SECRET_ACCESS_KEY", &self.canary);
-        command
-            .env("GATEHOUSE_LOG", "info,executor_svc=debug,mcp_front=debug,runner_shim=debug")
-            .env_remove("CLAUDE_TOOLS_STATE_DIR");
+        command.env("GATEHOUSE_LOG", self.log).env_remove("CLAUDE_TOOLS_STATE_DIR");
         if let Some(claude) = &self.claude {
             command.env("CLAUDE_BIN", claude);
         }
-        command.stdin(Stdio::null()).stdout(self.log(log)).stderr(self.log(log));
+        command.stdin(Stdio::null()).stdout(self.log_file(log)).stderr(self.log_file(log));
         command
     }
 
@@ -234,6 +242,17 @@ impl Gateway {
         }
     }
 
+    /// SIGTERM for the front; waits for its end.
+    ///
+    /// # Panics
+    /// When it cannot be waited for.
+    pub fn end_front(&mut self) {
+        if let Some(mut child) = self.front.take() {
+            processes::signal(child.id(), Signal::SIGTERM);
+            child.wait().expect("the front can be waited for");
+        }
+    }
+
     /// Kills both and starts both again.
     pub async fn restart_everything(&mut self) {
         self.kill_executor();
@@ -293,6 +312,11 @@ impl Gateway {
     /// Learns the secrets of a live session, for the scan at the end.
     pub fn learn(&mut self, brain: &Brain) {
         self.secrets.learn_session(brain, &self.runtime_dir());
+    }
+
+    /// Learns the secrets of whatever serves a Claude session at this moment, for the scan at the end.
+    pub fn learn_run(&mut self, claude_session_id: &str) {
+        self.secrets.learn_run(claude_session_id, &self.runtime_dir());
     }
 
     /// For a test that names the gateway's own directories or processes in its calls: answers may repeat them, logs may

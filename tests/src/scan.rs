@@ -72,8 +72,13 @@ impl Secrets {
     pub(crate) fn learn_session(&mut self, brain: &Brain, runtime_dir: &Path) {
         self.leases.insert(brain.lease_id().to_owned());
         self.recovery_tokens.insert(brain.recovery_token().to_owned());
+        self.learn_run(brain.state().claude_session_id(), runtime_dir);
+    }
+
+    /// What belongs to the processes that serve a Claude session now.
+    pub(crate) fn learn_run(&mut self, claude_session_id: &str, runtime_dir: &Path) {
         self.numbers.extend(processes::shims_of(runtime_dir));
-        let Some(claude) = processes::claude_of(brain.state().claude_session_id()) else { return };
+        let Some(claude) = processes::claude_of(claude_session_id) else { return };
         self.numbers.insert(claude);
         for (name, value) in processes::environment(claude) {
             match name.as_str() {

@@ -76,6 +76,7 @@ impl Runners {
 
     /// Carries out orders until the engine is gone. Each in a task of its own: none waits for another.
     pub async fn serve(self, mut orders: UnboundedReceiver<Order>) {
+        tokio::spawn(reaper::keep_beating(self.shared.engine.clone()));
         tokio::spawn(reaper::run(self.shared.engine.clone()));
         while let Some(order) = orders.recv().await {
             let this = self.clone();
