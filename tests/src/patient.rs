@@ -38,7 +38,9 @@ fn remedy(error: ClientError) -> Remedy {
             Remedy::Recover
         }
         ClientError::Tool(refused) => Remedy::Accept(*refused),
-        other @ (ClientError::Rpc(_) | ClientError::Shape(_)) => panic!("the front broke the protocol: {other}"),
+        other @ (ClientError::Rpc(_) | ClientError::Shape(_)) => {
+            panic!("the front broke the protocol: {other}")
+        }
     }
 }
 

@@ -31,7 +31,10 @@ impl Beats {
         let Some(last) = self.last else { return };
         if now.since(last) > LATE {
             self.grace_until = now.after(RESTART_GRACE);
-            tracing::warn!(gap_s = now.since(last).as_secs(), "time passed in which nobody could call; leases get grace");
+            tracing::warn!(
+                gap_s = now.since(last).as_secs(),
+                "time passed in which nobody could call; leases get grace"
+            );
         }
         self.last = Some(now);
     }

@@ -127,7 +127,11 @@ async fn whoever_comes_back_within_the_minute_goes_on() {
     let answered = house.front().reply_and_wait(reply_request(&started, &turn, "r", "Here I am.")).await;
     let answered = answered.unwrap().into_inner();
     assert_eq!(shown(&answered), SessionStatus::Running);
-    assert_eq!(answered.lease_expires_at_ms, house.engine.now().after(LEASE).millis(), "and has a whole lease");
+    assert_eq!(
+        answered.lease_expires_at_ms,
+        house.engine.now().after(LEASE).millis(),
+        "and has a whole lease"
+    );
     house.close().await;
 }
 

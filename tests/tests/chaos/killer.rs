@@ -73,7 +73,7 @@ impl Killer<'_> {
                     return true;
                 }
             }
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            tokio::time::sleep(Duration::from_millis(4)).await;
         }
     }
 

@@ -102,9 +102,16 @@ impl Round {
         }
         // In the order in which a session comes through these moments; a session stops once, at its end.
         strikes.sort_by_key(|strike| (strike.moment == Moment::Stopping, strike.moment == Moment::Idle));
-        let runs = (0..2).map(|_| (0..dice.within(1..3)).map(|_| reply(&mut dice)).collect()).collect();
+        let runs = (0..dice.within(1..3))
+            .map(|_| (0..dice.within(1..3)).map(|_| reply(&mut dice)).collect())
+            .collect();
         let thinks_ms = (0..8).map(|_| dice.within(20..120)).collect();
         Self { number, strikes, runs, thinks_ms }
+    }
+
+    /// Whether the session is stopped in the middle of a run, so that somebody can be struck meanwhile.
+    pub fn stops_at_work(&self) -> bool {
+        self.strikes.iter().any(|strike| strike.moment == Moment::Stopping)
     }
 }
 
@@ -114,7 +121,8 @@ fn strike(dice: &mut Dice, (victim, moment): (Victim, Moment)) -> Strike {
         Moment::Starting => dice.within(0..500),
         Moment::Command => dice.within(0..150),
         Moment::Waiting => dice.within(0..40),
-        Moment::Running | Moment::Idle | Moment::Stopping => dice.within(0..6),
+        Moment::Stopping => dice.within(0..500),
+        Moment::Running | Moment::Idle => dice.within(0..6),
     };
     let with = (victim == Victim::Executor && dice.percent(30))
         .then(|| dice.one_of(&[Victim::Shim, Victim::Claude, Victim::Front]));

@@ -6,6 +6,8 @@ use std::time::Duration;
 use gatehouse::chatgpt::{Call, State, ToolResult, fresh_id};
 use gatehouse_tests::patient::Patient;
 use gatehouse_tests::places::Project;
+use gatehouse_tests::processes;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use super::plan::{Deed, Round};
@@ -74,7 +76,15 @@ impl Player {
                 panic!("round {}: never told: {:?}", self.round.number, self.replies);
             }
         }
-        self.end_run().await;
+        if self.round.stops_at_work() {
+            self.turn().await;
+            // It does not react, so the stop takes a while.
+            if let Some(claude) = processes::claude_of(&self.claude_session_id) {
+                processes::signal(claude, Signal::SIGSTOP);
+            }
+        } else {
+            self.end_run().await;
+        }
         self.stop().await;
     }
 
@@ -83,7 +93,11 @@ impl Player {
         loop {
             let ready = |state: &State| !matches!(state.status(), "starting" | "running" | "stopping");
             let state = self.patient.until(ready).await;
-            assert_eq!(state.claude_session_id(), self.claude_session_id, "the same Claude session throughout");
+            assert_eq!(
+                state.claude_session_id(),
+                self.claude_session_id,
+                "the same Claude session throughout"
+            );
             match state.status() {
                 "waiting_for_gpt" => {
                     self.remember(&state);
@@ -111,7 +125,10 @@ impl Player {
             let call = calls.into_iter().find(|call| call.mark == mark);
             let call = call.unwrap_or_else(|| panic!("nobody asked for this: {result:?}"));
             let told = (result.ok, code(&result));
-            assert!(call.told.as_ref().is_none_or(|before| *before == told), "told otherwise before: {result:?}");
+            assert!(
+                call.told.as_ref().is_none_or(|before| *before == told),
+                "told otherwise before: {result:?}"
+            );
             call.told = Some(told);
         }
     }
@@ -201,10 +218,9 @@ impl Player {
                 json!({"file_path": at("counter"), "old_string": "the end\n",
                     "new_string": format!("{mark}\nthe end\n"), "replace_all": false}),
             ),
-            Deed::Write => (
-                "Write",
-                json!({"file_path": at(mark), "content": format!("{mark}\n"), "create_only": true}),
-            ),
+            Deed::Write => {
+                ("Write", json!({"file_path": at(mark), "content": format!("{mark}\n"), "create_only": true}))
+            }
             // Its child leaves its session and its parent; nothing may be left of either.
             Deed::Command => (
                 "RunCommand",

@@ -53,7 +53,10 @@ async fn in_the_ledger(gateway: &Gateway, replies: &[Replied], session: &str) {
         assert_eq!(committed.len(), usize::from(reply.acknowledged), "{reply:?}: {committed:?}");
         for body in committed {
             let calls = body["calls"].as_array().unwrap();
-            assert_eq!((body["turn_id"].as_str().unwrap(), calls.len()), (&*reply.turn_id, reply.calls.len()));
+            assert_eq!(
+                (body["turn_id"].as_str().unwrap(), calls.len()),
+                (&*reply.turn_id, reply.calls.len())
+            );
             for call in calls {
                 let id = call["tool_call_id"].as_str().unwrap();
                 assert_eq!(settled.get(id), Some(&1), "{id} of {reply:?}");

@@ -54,7 +54,8 @@ fn run(arguments: &Arguments) -> Result<(), String> {
                 "num_turns": count, "session_id": arguments.session_id});
             return say(&result.to_string());
         }
-        let results: Vec<Value> = answer.calls.iter().map(|call| tools.call(call)).collect::<Result<_, _>>()?;
+        let results: Vec<Value> =
+            answer.calls.iter().map(|call| tools.call(call)).collect::<Result<_, _>>()?;
         turns.results(&answer, results);
     }
 }
@@ -63,5 +64,5 @@ fn init_line(arguments: &Arguments) -> Value {
     json!({"type": "system", "subtype": "init", "session_id": arguments.session_id, "tools": arguments.tools,
         "mcp_servers": [{"name": "gatehouse", "status": "connected"}], "model": arguments.model,
         "permissionMode": arguments.permission_mode, "slash_commands": [], "apiKeySource": "ANTHROPIC_API_KEY",
-        "skills": [], "plugins": []})
+        "claude_code_version": "2.1.247", "skills": [], "plugins": []})
 }

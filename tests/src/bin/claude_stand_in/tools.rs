@@ -27,7 +27,8 @@ impl Tools {
     /// Makes a call, and gives the `tool_result` block for the model.
     pub fn call(&mut self, call: &Call) -> Result<Value, String> {
         let name = call.name.trim_start_matches("mcp__gatehouse__");
-        let params = json!({"name": name, "arguments": call.input, "_meta": {"claudecode/toolUseId": call.id}});
+        let params =
+            json!({"name": name, "arguments": call.input, "_meta": {"claudecode/toolUseId": call.id}});
         let result = self.ask("tools/call", &params)?;
         Ok(json!({"type": "tool_result", "tool_use_id": call.id, "is_error": result["isError"] == true,
             "content": result["content"]}))
@@ -40,7 +41,8 @@ impl Tools {
         self.connection
             .post("/mcp", &message.to_string(), |part| body.extend_from_slice(part))
             .map_err(|error| format!("{method}: {error}"))?;
-        let mut answer: Value = serde_json::from_slice(&body).map_err(|error| format!("{method}: {error}"))?;
+        let mut answer: Value =
+            serde_json::from_slice(&body).map_err(|error| format!("{method}: {error}"))?;
         match answer["error"].take() {
             Value::Null => Ok(answer["result"].take()),
             // What the real one tells the model.

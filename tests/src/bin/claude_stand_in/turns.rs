@@ -55,7 +55,8 @@ impl Turns {
 
     /// Asks the model, again if the answer breaks off.
     pub fn ask(&mut self) -> Result<Answer, String> {
-        let body = json!({"model": self.model, "max_tokens": 32000, "stream": true, "messages": self.messages});
+        let body =
+            json!({"model": self.model, "max_tokens": 32000, "stream": true, "messages": self.messages});
         let body = body.to_string();
         let mut why = String::new();
         for _ in 0..TRIES {
@@ -72,9 +73,10 @@ impl Turns {
 
     /// Adds what came of the calls.
     pub fn results(&mut self, answer: &Answer, results: Vec<Value>) {
-        let calls = answer.calls.iter().map(|call| {
-            json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.input})
-        });
+        let calls = answer
+            .calls
+            .iter()
+            .map(|call| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.input}));
         let said = json!({"role": "assistant", "content": calls.collect::<Vec<_>>()});
         // Only the last message matters to whoever answers; the ones before need not pile up.
         self.messages.truncate(1);
@@ -136,6 +138,9 @@ impl Stream {
             let input = serde_json::from_str(&input).map_err(|error| format!("{name}: {error}"))?;
             Ok(Call { id, name, input })
         };
-        Ok(Answer { text: self.text, calls: self.calls.into_iter().map(call).collect::<Result<_, String>>()? })
+        Ok(Answer {
+            text: self.text,
+            calls: self.calls.into_iter().map(call).collect::<Result<_, String>>()?,
+        })
     }
 }
