@@ -29,8 +29,8 @@ use verdict::Verdict;
 
 type Client = RunnerClient<InterceptedService<Channel, Credentials>>;
 
-/// Between two heartbeats.
-const HEARTBEAT: Duration = Duration::from_secs(3);
+/// Between two heartbeats. A lost connection is noticed at once, by the call that is open; this is for the lease's time.
+const HEARTBEAT: Duration = Duration::from_secs(5);
 /// How long an answer that needs no waiting may take.
 const PROMPT: Duration = Duration::from_secs(10);
 /// How long one `AwaitReply` is held open by the executor.
