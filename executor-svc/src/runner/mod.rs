@@ -150,6 +150,7 @@ impl Runners {
         let held = Held {
             process: Arc::new(process),
             why: Arc::new(Mutex::new("the runner's process ended".to_owned())),
+            program: Arc::default(),
         };
         {
             let mut all = self.shared.held.lock().unwrap_or_else(PoisonError::into_inner);

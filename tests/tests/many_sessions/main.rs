@@ -30,7 +30,7 @@ const AT_A_TIME: usize = 6;
 /// How long the idle gateway is watched.
 const WATCHED: Duration = Duration::from_secs(8);
 /// What the whole gateway may use of one processor for each waiting session; with debug builds.
-const IDLE_SHARE: f64 = 0.002;
+const IDLE_SHARE: f64 = 0.001;
 /// What executor and front may use of one processor beside that.
 const IDLE_BASE: f64 = 0.01;
 
