@@ -2,6 +2,7 @@
 
 mod told;
 
+use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -26,7 +27,7 @@ use crate::waiting::{PATIENCE, until};
 pub struct Setup {
     claude: Option<PathBuf>,
     config: String,
-    log: Option<&'static str>,
+    environment: Vec<(&'static str, OsString)>,
 }
 
 impl Setup {
@@ -42,10 +43,10 @@ impl Setup {
         Self { claude: Some(claude), ..Self::default() }
     }
 
-    /// What the processes log, instead of everything of ours.
+    /// An environment variable of both processes.
     #[must_use]
-    pub const fn log(mut self, filter: &'static str) -> Self {
-        self.log = Some(filter);
+    pub fn environment(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.environment.push((name, value.into()));
         self
     }
 
@@ -66,7 +67,7 @@ pub struct Gateway {
     top: PathBuf,
     port: u16,
     claude: Option<PathBuf>,
-    log: &'static str,
+    environment: Vec<(&'static str, OsString)>,
     canary: String,
     executor: Option<Child>,
     front: Option<Child>,
@@ -96,7 +97,7 @@ impl Gateway {
             top,
             port: free.port(),
             claude: setup.claude,
-            log: setup.log.unwrap_or("info,executor_svc=debug,mcp_front=debug,runner_shim=debug"),
+            environment: setup.environment,
             canary: format!("canary-{}", uuid::Uuid::new_v4().simple()),
             executor: None,
             front: None,
@@ -145,7 +146,7 @@ impl Gateway {
         &self.record
     }
 
-    fn log_file(&self, name: &str) -> Stdio {
+    fn log(&self, name: &str) -> Stdio {
         let path = self.top.join(name);
         let file = std::fs::File::options()
             .create(true)
@@ -158,11 +159,14 @@ impl Gateway {
     fn command(&self, name: &str, log: &str) -> Command {
         let mut command = Command::new(binary(name));
         command.env("GATEHOUSE_CANARY", &self.canary).env("AWS_SECRET_ACCESS_KEY", &self.canary);
-        command.env("GATEHOUSE_LOG", self.log).env_remove("CLAUDE_TOOLS_STATE_DIR");
+        command
+            .env("GATEHOUSE_LOG", "info,executor_svc=debug,mcp_front=debug,runner_shim=debug")
+            .env_remove("CLAUDE_TOOLS_STATE_DIR");
         if let Some(claude) = &self.claude {
             command.env("CLAUDE_BIN", claude);
         }
-        command.stdin(Stdio::null()).stdout(self.log_file(log)).stderr(self.log_file(log));
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).stdout(self.log(log)).stderr(self.log(log));
         command
     }
 

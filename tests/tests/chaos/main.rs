@@ -102,8 +102,8 @@ impl Totals {
 }
 
 async fn play(claude: PathBuf, round: Round, totals: &Totals) {
-    let mut gateway =
-        Gateway::start(Setup::with_claude(claude).log("info,executor_svc=debug,runner_shim=info")).await;
+    let setup = Setup::with_claude(claude).environment("GATEHOUSE_LOG", "info,executor_svc=debug");
+    let mut gateway = Gateway::start(setup).await;
     let project = Project::empty();
     project.write("counter", "the start\nthe end\n");
     let start = Start {

@@ -44,8 +44,8 @@ async fn waiting_sessions_cost_next_to_nothing_and_survive_restarts() {
     let count = usize::try_from(number("MANY_SESSIONS", 40)).unwrap();
     let seconds = number("MANY_SECONDS", 15);
     let config = format!("[limits]\nlive_sessions = {}", count + 1);
-    let mut gateway =
-        Gateway::start(Setup::with_claude(binary("claude-stand-in")).config(&config).log("warn")).await;
+    let setup = Setup::with_claude(binary("claude-stand-in")).config(&config);
+    let mut gateway = Gateway::start(setup.environment("GATEHOUSE_LOG", "warn")).await;
     let project = Project::small();
     let began = Instant::now();
     let mut sessions = started(&gateway, &project, count).await;
