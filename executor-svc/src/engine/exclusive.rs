@@ -62,6 +62,24 @@ impl Engine {
         written.await.map_err(ledgers)
     }
 
+    /// A change of the ledger that is no command: which process serves a run.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub async fn note(
+        &self,
+        change: impl FnOnce(&Connection) -> Result<(), LedgerError> + Send + 'static,
+    ) -> Result<(), LedgerError> {
+        let noted = self.shared.ledger.writer.write::<(), (), _>(move |tx| {
+            change(tx)?;
+            Ok(((), Box::new(|| ())))
+        });
+        match noted.await {
+            Ok(()) | Err(WriteError::Refused(())) => Ok(()),
+            Err(WriteError::Ledger(error)) => Err(error),
+        }
+    }
+
     /// Runs `work` while nothing is committed: what it reads is all there is, until it ends. It must be short.
     ///
     /// # Errors
