@@ -10,7 +10,7 @@ use tokio_stream::StreamExt;
 use crate::cli::Prune;
 use crate::failure::Failure;
 use crate::operator::Operator;
-use crate::screen::Screen;
+use crate::screen::{Screen, size};
 
 /// How often progress is told.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -84,16 +84,6 @@ fn summary(step: &PruneProgress, dry_run: bool) -> String {
         ));
     }
     lines
-}
-
-/// A number of bytes in a unit that fits.
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{} KiB", bytes / 1024),
-        1_048_576..1_073_741_824 => format!("{} MiB", bytes / 1_048_576),
-        _ => format!("{} GiB", bytes / 1_073_741_824),
-    }
 }
 
 #[cfg(test)]

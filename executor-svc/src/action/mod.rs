@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use gatehouse_proto::ids::{RunId, SessionId, ToolCallId};
 
 use crate::commands::Commands;
-use crate::content::ContentStore;
+use crate::content::{ContentFault, ContentStore};
 use crate::engine::{Engine, Fault, Flight, Takeoff};
 use crate::files::replace::Replacer;
 use crate::files::{Root, SessionFiles};
@@ -149,11 +149,32 @@ impl Actions {
     async fn perform(&self, open: Open, flight: Flight) -> Result<(), Fault> {
         let this = self.clone();
         let done = tokio::spawn(async move {
+            let (id, began) = (open.id.clone(), Instant::now());
             let result = this.perform_and_settle(open, &flight).await;
             drop(flight);
+            this.count(id, began.elapsed()).await;
             result
         });
         done.await.map_err(|error| LedgerError::damaged("action task", error))?
+    }
+
+    /// Counts an action by what its receipt says; one without a receipt has not ended.
+    async fn count(&self, id: ToolCallId, took: Duration) {
+        let found = self.engine.read(move |connection| actions::load(connection, &id)).await;
+        let Ok(Some(row)) = found else { return };
+        match (row.ok, row.code.as_deref()) {
+            (None, _) => {}
+            (Some(true), _) => self.engine.metrics().action(&row.name, "ok", took),
+            (Some(false), code) => self.engine.metrics().action(&row.name, code.unwrap_or("failed"), took),
+        }
+    }
+
+    /// How much is kept of files before and after changes, in bytes. It blocks on the disk the first time.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn content_bytes(&self) -> Result<u64, ContentFault> {
+        self.workshop.content.used_bytes()
     }
 
     async fn perform_and_settle(&self, open: Open, flight: &Flight) -> Result<(), Fault> {

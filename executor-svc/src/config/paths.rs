@@ -81,6 +81,7 @@ pub(super) fn resolve(
         commands: commands(file.commands, environment)?,
         writing: writing(file.writing, &state_dir)?,
         front: front(file.front, &state_dir)?,
+        log_format: file.log.format,
         state_dir,
         runtime_dir,
         config_file,

@@ -25,13 +25,15 @@ pub use flight::{Flight, Takeoff};
 pub use performing::{Entry, Performed, Performing};
 pub use recovery::{Guess, RecoverySecret, SecretError, Tries, private_file};
 pub use territory::taken_meanwhile;
-pub use watchers::Watchers;
+pub use watchers::{Change, Watchers};
 
 use crate::clock::{Clock, Timestamp};
 use crate::config::Settings;
+use crate::contact::ContactBook;
 use crate::files::FilePolicy;
 use crate::ledger::once::{Claim, OnceRow};
 use crate::ledger::{LedgerError, Opened, WriteError, once, sessions};
+use crate::metrics::Metrics;
 use crate::session::{Answer, Command, Effect, NewSession, Refusal, Session, Step, apply, create};
 
 /// Where the keys of starts hold.
@@ -131,6 +133,8 @@ struct Shared {
     secret: RecoverySecret,
     tries: Tries,
     watchers: Watchers,
+    metrics: Metrics,
+    contact: ContactBook,
     performing: Performing,
     journal_head: watch::Sender<u64>,
     launches: watch::Sender<bool>,
@@ -163,6 +167,7 @@ impl Engine {
     #[must_use]
     pub fn new(parts: Parts, clock: Arc<dyn Clock>) -> Self {
         let Parts { ledger, settings, policy, secret, orders } = parts;
+        let contact = ContactBook::open(&settings.state_dir);
         let shared = Shared {
             ledger,
             clock,
@@ -171,6 +176,8 @@ impl Engine {
             secret,
             tries: Tries::default(),
             watchers: Watchers::default(),
+            metrics: Metrics::default(),
+            contact,
             performing: Performing::default(),
             journal_head: watch::Sender::new(0),
             launches: watch::Sender::new(true),
@@ -209,6 +216,18 @@ impl Engine {
         &self.shared.performing
     }
 
+    /// What is counted.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
+    }
+
+    /// What the front has seen of its clients.
+    #[must_use]
+    pub fn contact(&self) -> &ContactBook {
+        &self.shared.contact
+    }
+
     /// The present moment.
     #[must_use]
     pub fn now(&self) -> Timestamp {
@@ -223,7 +242,7 @@ impl Engine {
 
     /// Shows that a session changed. Subscribe before looking.
     #[must_use]
-    pub fn watch(&self, session: &SessionId) -> watch::Receiver<u64> {
+    pub fn watch(&self, session: &SessionId) -> watch::Receiver<Change> {
         self.shared.watchers.subscribe(session)
     }
 
@@ -378,9 +397,17 @@ impl Engine {
     ) -> Result<Session, Fault> {
         let mut changes = self.watch(id);
         let deadline = tokio::time::Instant::now() + wait;
+        let mut woken = false;
         loop {
             let session = self.load(id).await?;
-            if enough(&session) || tokio::time::timeout_at(deadline, changes.changed()).await.is_err() {
+            if enough(&session) {
+                if woken {
+                    self.metrics().woken(changes.borrow().at.elapsed());
+                }
+                return Ok(session);
+            }
+            woken = tokio::time::timeout_at(deadline, changes.changed()).await.is_ok();
+            if !woken {
                 return Ok(session);
             }
         }
@@ -447,6 +474,7 @@ impl Engine {
                     self.order(Order::End { session: session.id.clone(), run: run_id.clone() });
                 }
                 Effect::ActionCancelled { id, .. } => self.shared.performing.cancel(id),
+                Effect::TurnOpened { .. } => self.shared.metrics.turn(),
                 _ => {}
             }
         }

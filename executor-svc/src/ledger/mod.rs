@@ -9,6 +9,7 @@
 
 pub mod actions;
 pub mod contents;
+pub mod health;
 pub mod journal;
 pub mod once;
 mod open;
