@@ -176,7 +176,7 @@ async fn not_even_the_chattiest_log_tells_what_sessions_say() {
     let mut brain = Brain::start(gateway.client(), &start).await.unwrap();
     brain.settle().await.unwrap();
     gateway.learn(&brain);
-    let log = gateway.log("executor.log");
+    let log = gateway.logged("executor.log");
     assert!(log.contains("TRACE") || log.contains("DEBUG"), "it does say much: {}", log.len());
     for line in log.lines() {
         assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "not JSON: {line}");

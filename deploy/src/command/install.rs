@@ -67,7 +67,8 @@ pub(super) async fn uninstall(
     if asked {
         end_sessions(&settings.runtime_dir).await;
         running.stop().await;
-        running.forget().await?;
+        // Units that somebody removed cannot be forgotten, and need not be.
+        let _ = running.forget().await;
     }
     let changes = disk.uninstall(&record)?;
     for change in &changes {

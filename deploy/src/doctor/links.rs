@@ -24,9 +24,8 @@ pub struct Facts {
 /// Looks. It blocks on the disk.
 #[must_use]
 pub fn gather(home: PathBuf) -> Facts {
-    let system = if cfg!(target_os = "macos") { Os::Macos } else { Os::Linux };
     // The list is a part of this program, and read by its tests.
-    let Ok(list) = ProtectedList::built_in(system) else { return Facts::default() };
+    let Ok(list) = ProtectedList::built_in(Os::current()) else { return Facts::default() };
     let mut facts = Facts::default();
     let mut waiting = ProtectedPaths::new(list, &[home]).existing();
     let mut left = ENTRIES;

@@ -16,9 +16,11 @@ use super::Line;
 /// How long the canaries may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Each attempt prints its name and what came of it. `$1` is a file that is hidden, `$2` one that could be made beside it.
+/// Each attempt prints its name and what came of it. `$1` is a file that is hidden, `$2` one that could be made beside it, and
+/// `$3` one beside it that is not hidden: being denied that too would prove nothing.
 const ATTEMPTS: &str = r#"
 tell() { if [ "$2" = 0 ]; then echo "$1 allowed"; else echo "$1 denied"; fi; }
+cat "$3" >/dev/null 2>&1; tell control $?
 cat "$1" >/dev/null 2>&1; tell read $?
 ( : > "$2" ) 2>/dev/null; tell write $?
 if [ -d /proc/self ]; then
@@ -26,6 +28,9 @@ if [ -d /proc/self ]; then
   set -- /proc/[0-9]*; [ $# -gt 20 ]; tell processes $?
 fi
 "#;
+
+/// The attempt that must succeed.
+const CONTROL: &str = "control";
 
 /// What was found.
 #[derive(Debug)]
@@ -63,7 +68,9 @@ async fn fly(launcher: &Launcher, place: &Path) -> Result<Vec<Canary>, String> {
     let top = tempfile::tempdir_in(place).or_else(|_| tempfile::tempdir()).map_err(words)?;
     let top = top.path().canonicalize().map_err(words)?;
     let secret = top.join("secret");
-    std::fs::write(&secret, "a canary\n").map_err(words)?;
+    for file in [&secret, &top.join("plain")] {
+        std::fs::write(file, "a canary\n").map_err(words)?;
+    }
     let said = run(launcher, &top, &secret).await?;
     Ok(told(&said))
 }
@@ -75,9 +82,9 @@ fn told(said: &str) -> Vec<Canary> {
 
 async fn run(launcher: &Launcher, top: &Path, secret: &Path) -> Result<String, String> {
     let words = ["/bin/sh", "-c", ATTEMPTS, "canary"].map(Into::into);
-    let beside = top.join("made");
+    let (beside, plain) = (top.join("made"), top.join("plain"));
     let request = LaunchRequest {
-        argv: words.into_iter().chain([secret.into(), beside.into()]).collect(),
+        argv: words.into_iter().chain([secret.into(), beside.into(), plain.into()]).collect(),
         cwd: "/".into(),
         env: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".into())]),
         group: ProcessGroup::OwnSession,
@@ -85,6 +92,7 @@ async fn run(launcher: &Launcher, top: &Path, secret: &Path) -> Result<String, S
         policy: Policy::Command,
     };
     let confinement = Confinement {
+        readable: vec![top.to_owned()],
         hidden: vec![secret.to_owned()],
         scratch: Scratch::Memory { bytes: 1 << 20 },
         time: Some(TimeLimit::seconds(15)),
@@ -133,10 +141,12 @@ fn canaries(canaries: &Result<Vec<Canary>, String>) -> Line {
     const ALARM: &str = "Do not let sessions run commands here. Run `sandbox-launch --probe` and report what it prints.";
     match canaries {
         Err(why) => Line::failed(CHECK, format!("the confined program did not run: {why}"), ALARM),
-        Ok(all) if all.is_empty() => Line::failed(CHECK, "the confined program said nothing", ALARM),
+        Ok(all) if !all.iter().any(|canary| canary.attempt == CONTROL && !canary.denied) => {
+            Line::failed(CHECK, "the confined program could not even do what is allowed", ALARM)
+        }
         Ok(all) => {
             let names = |denied: bool| {
-                let some = all.iter().filter(|canary| canary.denied == denied);
+                let some = all.iter().filter(|canary| canary.denied == denied && canary.attempt != CONTROL);
                 some.map(|canary| canary.attempt.as_str()).collect::<Vec<_>>().join(", ")
             };
             match names(false) {
@@ -160,8 +170,9 @@ mod tests {
         let policy = |failure| PolicyReport { policy: Policy::Command, layers: vec![Layer::Userns], failure };
         let report = |failure| Ok(Report { policies: vec![policy(failure)], landlock_version: 6 });
         assert_eq!(layers(&report(None)).verdict, Fine);
-        let mut failure = LayerFailure::new(Layer::Landlock, "landlock_create_ruleset", 38);
-        failure.remedy = Some(Remedy::LandlockMissing);
+        let call = "landlock_create_ruleset".to_owned();
+        let remedy = Some(Remedy::LandlockMissing);
+        let failure = LayerFailure { layer: Layer::Landlock, call, errno: 38, remedy };
         let line = layers(&report(Some(failure)));
         assert_eq!(line.verdict, Failed);
         assert!(line.found.contains("landlock") && line.what_to_do.unwrap().contains("lsm="), "{}", line.found);
@@ -170,8 +181,9 @@ mod tests {
 
     #[test]
     fn one_canary_that_gets_through_is_enough() {
-        assert_eq!(canaries(&Ok(told("read denied\nwrite denied\n"))).verdict, Fine);
-        let line = canaries(&Ok(told("read denied\nnetwork allowed\n")));
+        assert_eq!(canaries(&Ok(told("control allowed\nread denied\n"))).verdict, Fine);
+        assert_eq!(canaries(&Ok(told("control denied\nread denied\n"))).verdict, Failed);
+        let line = canaries(&Ok(told("control allowed\nread denied\nnetwork allowed\n")));
         assert!(line.verdict == Failed && line.found.contains("network"), "{line:?}");
         assert_eq!(canaries(&Ok(Vec::new())).verdict, Failed);
         assert_eq!(canaries(&Err("no".into())).verdict, Failed);
