@@ -171,7 +171,11 @@ mod tests {
         book.add(Contact { clients, ..Contact::default() }).unwrap();
         let known = book.known().clients;
         assert_eq!(known.len(), CLIENTS);
-        assert!(known.iter().all(|client| client.what.chars().count() == WORDS && !client.what.contains('\u{1b}')));
+        assert!(
+            known
+                .iter()
+                .all(|client| client.what.chars().count() == WORDS && !client.what.contains('\u{1b}'))
+        );
     }
 
     #[test]

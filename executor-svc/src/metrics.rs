@@ -97,7 +97,11 @@ impl Metrics {
         }
         out.head("reply_commit_seconds", "histogram", "Checking a reply and committing it.");
         out.histogram("reply_commit_seconds", &[], &inner.reply_commit);
-        out.head("wake_up_seconds", "histogram", "From the commit of a change until a call that waited knew.");
+        out.head(
+            "wake_up_seconds",
+            "histogram",
+            "From the commit of a change until a call that waited knew.",
+        );
         out.histogram("wake_up_seconds", &[], &inner.wake_up);
     }
 }

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use gatehouse_proto::refusal::Refusal;
 use gatehouse_proto::socket::{self, MAX_MESSAGE};
 use gatehouse_proto::v1::{
-    Contact, ContinueRequest, MetricsRequest, ReadyRequest, RecoverRequest, ReplyRequest, SessionReply, StartRequest, StatusRequest,
-    StopRequest, front_client::FrontClient,
+    Contact, ContinueRequest, MetricsRequest, ReadyRequest, RecoverRequest, ReplyRequest, SessionReply,
+    StartRequest, StatusRequest, StopRequest, front_client::FrontClient,
 };
 use tokio_util::task::TaskTracker;
 use tonic::transport::Channel;

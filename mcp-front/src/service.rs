@@ -68,10 +68,8 @@ pub fn log_to_stderr(format: LogFormat) {
         }
     }
     // Whoever read our standard error may be gone; that must not end us.
-    let logging = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .log_internal_errors(false);
+    let logging =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).log_internal_errors(false);
     match format {
         LogFormat::Text => logging.with_ansi(false).init(),
         LogFormat::Auto if io::stderr().is_terminal() => logging.init(),

@@ -71,7 +71,11 @@ fn sample(line: &str) -> Sample {
         Some((name, rest)) => (name, labels(rest.strip_suffix('}').expect("a closing brace"))),
     };
     assert!(is_name(name), "{line}");
-    Sample { name: name.to_owned(), labels, value: value.parse().unwrap_or_else(|_| panic!("no number: {line}")) }
+    Sample {
+        name: name.to_owned(),
+        labels,
+        value: value.parse().unwrap_or_else(|_| panic!("no number: {line}")),
+    }
 }
 
 fn labels(text: &str) -> BTreeMap<String, String> {
@@ -100,9 +104,13 @@ fn check_histogram(name: &str, samples: &[Sample]) {
     for (labels, buckets) in series {
         assert!(buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{name} {labels:?}: {buckets:?}");
         let labels: BTreeMap<_, _> = labels.into_iter().collect();
-        let count = samples.iter().find(|sample| sample.name == format!("{name}_count") && sample.labels == labels);
+        let count =
+            samples.iter().find(|sample| sample.name == format!("{name}_count") && sample.labels == labels);
         let last = buckets.last().unwrap();
-        assert!(last.0.is_infinite() && count.is_some_and(|count| count.value == last.1), "{name} {labels:?}");
+        assert!(
+            last.0.is_infinite() && count.is_some_and(|count| count.value == last.1),
+            "{name} {labels:?}"
+        );
     }
 }
 
@@ -115,7 +123,8 @@ async fn scrape(endpoint: &Endpoint) -> String {
 
 fn value(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> f64 {
     let fits = |sample: &&Sample| {
-        sample.name == name && labels.iter().all(|(name, value)| sample.labels.get(*name).is_some_and(|v| v == value))
+        sample.name == name
+            && labels.iter().all(|(name, value)| sample.labels.get(*name).is_some_and(|v| v == value))
     };
     samples.iter().find(fits).unwrap_or_else(|| panic!("{name} {labels:?} is missing")).value
 }
@@ -149,13 +158,17 @@ async fn figures_of_front_and_executor_are_there_and_hold_by_the_rules_of_the_te
     for size in ["gatehouse_ledger_bytes", "gatehouse_journal_entries"] {
         assert!(value(&samples, size, &[]) > 1.0, "{size}");
     }
-    let guide = std::fs::read_to_string(gatehouse_tests::binaries::repository().join("docs/operations.md")).unwrap();
+    let guide =
+        std::fs::read_to_string(gatehouse_tests::binaries::repository().join("docs/operations.md")).unwrap();
     let part = guide.split("## Metrics").nth(1).unwrap().split("\n## ").next().unwrap().to_owned();
     for sample in &samples {
         let family = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| sample.name.strip_suffix(suffix));
         let family = family.filter(|name| part.contains(*name)).unwrap_or(&sample.name);
         let short = family.replace("gatehouse_front_", "…_");
-        assert!(part.contains(&format!("`{family}`")) || part.contains(&format!("`{short}`")), "{family} has no row");
+        assert!(
+            part.contains(&format!("`{family}`")) || part.contains(&format!("`{short}`")),
+            "{family} has no row"
+        );
     }
 
     gateway.kill_executor();

@@ -134,7 +134,10 @@ fn launch_agents_have_their_logs_where_a_person_looks_for_them() {
     let files = user.files();
     let agents = format!("home/{NAME}/Library/LaunchAgents/");
     let front = &files[&format!("{agents}dev.gatehouse.front.plist")];
-    assert!(front.contains("/home/Jörg 100% $HOME &lt;&amp;&gt;/Library/Logs/gatehouse/front.log"), "{front}");
+    assert!(
+        front.contains("/home/Jörg 100% $HOME &lt;&amp;&gt;/Library/Logs/gatehouse/front.log"),
+        "{front}"
+    );
     let logs = user.root().join(user.home().strip_prefix("/").unwrap()).join("Library/Logs/gatehouse");
     assert!(logs.is_dir(), "launchd makes no directories");
 }
@@ -161,7 +164,8 @@ fn completions_and_manual_pages_know_every_command() {
     let pages = user.top.path().join("man");
     assert!(user.run(&["man", pages.to_str().unwrap()]).status.success());
     for page in ["gatehouse.1", "gatehouse-doctor.1", "gatehouse-install.1", "gatehouse-undo.1"] {
-        let page = std::fs::read_to_string(pages.join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
+        let page =
+            std::fs::read_to_string(pages.join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
         assert!(page.contains(".TH"), "{page}");
     }
     assert_eq!(user.run(&["completions", "frobnicate"]).status.code(), Some(2));

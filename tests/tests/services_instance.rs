@@ -25,7 +25,10 @@ fn usable(programs: &[&str]) -> bool {
     if programs.iter().all(there) && nix::unistd::geteuid().is_root() {
         return true;
     }
-    assert!(skip("systemd"), "these tests need root and {programs:?}; GATEHOUSE_SKIP=systemd leaves them out");
+    assert!(
+        skip("systemd"),
+        "these tests need root and {programs:?}; GATEHOUSE_SKIP=systemd leaves them out"
+    );
     false
 }
 
@@ -144,8 +147,11 @@ async fn services_are_installed_keep_runners_through_a_restart_and_go_without_a_
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let group = Group(format!("gatehouse-test-{}", std::process::id()));
     let mut instance = Instance::start(&home, &group.0);
-    let flags = format!("--config {0}/config.toml --state-dir {0}/s --runtime-dir {0}/r", place.path().display());
-    let gatehouse = |what: &str| format!("CLAUDE_BIN={} {} {what} {flags}", claude.display(), binary("gatehouse").display());
+    let flags =
+        format!("--config {0}/config.toml --state-dir {0}/s --runtime-dir {0}/r", place.path().display());
+    let gatehouse = |what: &str| {
+        format!("CLAUDE_BIN={} {} {what} {flags}", claude.display(), binary("gatehouse").display())
+    };
 
     let install = gatehouse(&format!("install --as-root --listen 127.0.0.1:{port}"));
     let (code, said) = instance.run(&install);
@@ -179,5 +185,8 @@ async fn services_are_installed_keep_runners_through_a_restart_and_go_without_a_
     assert!(place.path().join("s/ledger.db").exists(), "state stays");
     let (_, known) = instance.run("systemctl --user list-unit-files 'gatehouse*' --no-legend");
     assert_eq!(known, "", "systemd knows nothing of it any more");
-    until("nothing runs any more", async || processes::shims_of(&place.path().join("r")).is_empty().then_some(())).await;
+    until("nothing runs any more", async || {
+        processes::shims_of(&place.path().join("r")).is_empty().then_some(())
+    })
+    .await;
 }

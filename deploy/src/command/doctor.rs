@@ -50,7 +50,8 @@ async fn examine(place: &Place, options: &Doctor) -> Result<Findings, Failure> {
     let settings = match binaries.settings(place).await {
         Ok(settings) => settings,
         Err(failure) if failure.exit == Exit::Usage => {
-            let line = Line::failed("configuration", failure.message, "Mend that first; nothing starts with it.");
+            let line =
+                Line::failed("configuration", failure.message, "Mend that first; nothing starts with it.");
             return Ok(Findings { groups: vec![("Settings", vec![line])], last_call: None });
         }
         Err(failure) => return Err(failure),
@@ -62,7 +63,8 @@ async fn examine(place: &Place, options: &Doctor) -> Result<Findings, Failure> {
     let asked = executor::gather(&settings).await;
     let diagnosis = asked.diagnosis.as_ref().and_then(|found| found.as_ref().ok());
     let (endpoint, installed) = (endpoint(&settings, options)?, installed(&binaries, &settings, &home));
-    let variables = installed.record.as_ref().map(|record| record.environment.keys().cloned().collect());
+    let variables: Option<Vec<String>> =
+        installed.record.as_ref().map(|record| record.environment.keys().cloned().collect());
     let config = home.config.clone();
     let linked = tokio::task::spawn_blocking(move || links::gather(home.home)).await;
     let mut of_sandbox = sandbox::judge(&sandbox::gather(launcher, &settings.state_dir).await);
@@ -135,7 +137,10 @@ fn show(findings: &Findings, screen: &mut Screen) -> io::Result<()> {
             .traces
             .iter()
             .map(|trace| {
-                (trace.kind, format!("{}  {} ({})", clean(&trace.what, 120), ago(trace.at_ms), moment(trace.at_ms)))
+                (
+                    trace.kind,
+                    format!("{}  {} ({})", clean(&trace.what, 120), ago(trace.at_ms), moment(trace.at_ms)),
+                )
             })
             .collect();
         screen.facts(&facts)?;
@@ -150,11 +155,15 @@ mod tests {
 
     #[test]
     fn every_line_says_what_to_do_where_something_is_wrong() {
-        let lines = vec![Line::ok("git", "there"), Line::failed("front", "gone \u{1b}[31m", "Start it.\nNow.")];
+        let lines =
+            vec![Line::ok("git", "there"), Line::failed("front", "gone \u{1b}[31m", "Start it.\nNow.")];
         let call = calls::last_call(&gatehouse_proto::v1::DiagnoseReply::default());
         let findings = Findings { groups: vec![("All", lines)], last_call: Some(call) };
         let text = shown(Colour::Off, |screen| show(&findings, screen));
-        assert!(text.starts_with("All\n  ok       git    there\n  failed   front  gone \u{fffd}[31m\n"), "{text}");
+        assert!(
+            text.starts_with("All\n  ok       git    there\n  failed   front  gone \u{fffd}[31m\n"),
+            "{text}"
+        );
         assert!(text.contains("→ Start it.\n") && text.contains("→ Now.\n"), "{text}");
         assert!(text.contains("The last call\n  No call of a client"), "{text}");
         let json = as_json(&findings);

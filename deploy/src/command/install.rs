@@ -50,11 +50,7 @@ pub(super) async fn install(place: Place, options: Install, screen: &mut Screen)
     finished(manager, &running, &listen, screen)
 }
 
-pub(super) async fn uninstall(
-    place: Place,
-    options: Uninstall,
-    screen: &mut Screen,
-) -> Result<(), Failure> {
+pub(super) async fn uninstall(place: Place, options: Uninstall, screen: &mut Screen) -> Result<(), Failure> {
     let settings = Binaries::beside_this()?.settings(&place).await?;
     let on_the_system = options.root.is_none();
     let disk = Disk::new(options.root, settings.state_dir.clone());
@@ -106,8 +102,10 @@ fn refuse_root(as_root: bool) -> Result<(), Failure> {
 fn manager(asked: Option<Manager>, only_files: bool) -> Result<Manager, Failure> {
     let own = Manager::of_this_system();
     match asked {
-        Some(other) if other != own && !only_files => Err(Failure::usage("that service manager is another system's")
-            .hint("Its files can be looked at with --dry-run or --root.")),
+        Some(other) if other != own && !only_files => {
+            Err(Failure::usage("that service manager is another system's")
+                .hint("Its files can be looked at with --dry-run or --root."))
+        }
         asked => Ok(asked.unwrap_or(own)),
     }
 }
@@ -141,11 +139,11 @@ pub(crate) fn services(
     let front = words.iter().map(|word| as_text(&PathBuf::from(word))).collect::<Result<_, _>>()?;
     let of_front = environment.iter().filter(|(name, _)| *name == "GATEHOUSE_LOG");
     let front = Service {
-            name: "front",
-            program: binaries.path("mcp-front")?,
-            arguments: front,
-            environment: of_front.map(|(name, value)| (name.clone(), value.clone())).collect(),
-        };
+        name: "front",
+        program: binaries.path("mcp-front")?,
+        arguments: front,
+        environment: of_front.map(|(name, value)| (name.clone(), value.clone())).collect(),
+    };
     let program = binaries.path("executor-svc")?;
     Ok([Service { name: "executor", program, arguments, environment }, front])
 }
@@ -189,10 +187,16 @@ async fn start(running: &Running, settings: &Settings, listen: &Listen) -> Resul
     tokio::time::timeout(READY, front_ready(&endpoint)).await.map_err(|_| late("front"))?
 }
 
-fn finished(manager: Manager, running: &Running, listen: &Listen, screen: &mut Screen) -> Result<(), Failure> {
+fn finished(
+    manager: Manager,
+    running: &Running,
+    listen: &Listen,
+    screen: &mut Screen,
+) -> Result<(), Failure> {
     let up = screen.paint(Style::Good, "Gatehouse runs as two services.");
     screen.line(up)?;
-    screen.facts(&[("MCP endpoint", listen.endpoint(None).url()), ("logs", running.log_hint().to_owned())])?;
+    screen
+        .facts(&[("MCP endpoint", listen.endpoint(None).url()), ("logs", running.log_hint().to_owned())])?;
     let user = variable("USER").unwrap_or_default();
     if install::lingers(manager, Path::new(LINGER), &user) == Some(false) {
         let text = "They end when you log out. `loginctl enable-linger` keeps them, and starts them at boot.";

@@ -123,7 +123,12 @@ fn what(moment: &Option<Moment>) -> &str {
 }
 
 fn end(action: &ActionEnd) -> String {
-    format!("{} in {} ({})", action.name, action.native_session_id, action.code.as_deref().unwrap_or("failed"))
+    format!(
+        "{} in {} ({})",
+        action.name,
+        action.native_session_id,
+        action.code.as_deref().unwrap_or("failed")
+    )
 }
 
 fn traces(contact: &Contact, found: &DiagnoseReply) -> Vec<Trace> {
@@ -164,7 +169,8 @@ mod tests {
 
     #[test]
     fn the_four_places_where_a_call_can_fail_are_told_apart() {
-        let contact = |request, refusal, unanswered| Contact { request, refusal, unanswered, ..Contact::default() };
+        let contact =
+            |request, refusal, unanswered| Contact { request, refusal, unanswered, ..Contact::default() };
         for (contact, ok, place) in [
             (contact(None, None, None), None, Place::NeverReached),
             (contact(moment(9), moment(3), moment(4)), Some(true), Place::Answered),

@@ -49,7 +49,8 @@ async fn version_of(binary: &Path) -> Result<String, String> {
     command.arg("--version").env_clear().env("HOME", home.path()).env("CLAUDE_CONFIG_DIR", home.path());
     command.env("DISABLE_AUTOUPDATER", "1").current_dir(home.path()).stdin(Stdio::null()).kill_on_drop(true);
     let asked = tokio::time::timeout(PATIENCE, command.output()).await;
-    let output = asked.map_err(|_| "it did not tell in time".to_owned())?.map_err(|error| error.to_string())?;
+    let output =
+        asked.map_err(|_| "it did not tell in time".to_owned())?.map_err(|error| error.to_string())?;
     let said = String::from_utf8_lossy(&output.stdout);
     match said.split_whitespace().next() {
         Some(word) if output.status.success() => Ok(word.chars().take(40).collect()),
@@ -61,7 +62,9 @@ async fn version_of(binary: &Path) -> Result<String, String> {
 #[must_use]
 pub fn judge(facts: &Facts) -> Vec<Line> {
     let verified = &facts.verified;
-    let install = format!("Install it: npm install -g @anthropic-ai/claude-code@{verified}, or name one with CLAUDE_BIN or claude.binary.");
+    let install = format!(
+        "Install it: npm install -g @anthropic-ai/claude-code@{verified}, or name one with CLAUDE_BIN or claude.binary."
+    );
     let Some(binary) = &facts.binary else {
         let places: Vec<_> = facts.candidates.iter().map(|path| path.display().to_string()).collect();
         let found = format!("no native Claude Code at {}", places.join(", "));

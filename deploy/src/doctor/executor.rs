@@ -27,8 +27,12 @@ pub struct Facts {
 
 /// Looks.
 pub async fn gather(settings: &Settings) -> Facts {
-    let mut facts =
-        Facts { health: None, diagnosis: None, ours: env!("CARGO_PKG_VERSION"), disk: free(&settings.state_dir) };
+    let mut facts = Facts {
+        health: None,
+        diagnosis: None,
+        ours: env!("CARGO_PKG_VERSION"),
+        disk: free(&settings.state_dir),
+    };
     let Ok(mut operator) = operator::client(&settings.runtime_dir) else { return facts };
     facts.health = operator::health(&mut operator).await.ok();
     if facts.health.is_some() {
@@ -62,18 +66,20 @@ pub fn judge(facts: &Facts) -> Vec<Line> {
     }
     match &facts.diagnosis {
         None => {}
-        Some(Err(why)) => lines.push(Line::failed("ledger", format!("it cannot be looked at: {why}"), RESTORE)),
+        Some(Err(why)) => {
+            lines.push(Line::failed("ledger", format!("it cannot be looked at: {why}"), RESTORE))
+        }
         Some(Ok(found)) => lines.extend([ledger(found), content(found)]),
     }
     lines.extend(facts.disk.as_ref().map(|(path, free)| disk(path, *free)));
     lines
 }
 
-const RESTORE: &str =
-    "Stop the gateway, keep the state directory as it is, and restore the last good copy. `gatehouse verify` looks at all of it.";
+const RESTORE: &str = "Stop the gateway, keep the state directory as it is, and restore the last good copy. `gatehouse verify` looks at all of it.";
 
 fn alive(health: &HealthReply, ours: &str) -> [Line; 2] {
-    let found = format!("answers; {} live sessions, {} journal entries", health.live_sessions, health.journal_seq);
+    let found =
+        format!("answers; {} live sessions, {} journal entries", health.live_sessions, health.journal_seq);
     let version = if health.version == ours {
         Line::ok("executor_version", health.version.clone())
     } else {
@@ -92,10 +98,16 @@ fn ledger(found: &DiagnoseReply) -> Line {
         return Line::failed(CHECK, format!("the file is damaged: {problem}"), RESTORE);
     }
     match found.broken_at_seq {
-        Some(seq) => Line::failed(CHECK, format!("journal entry {seq} is missing or is not what was written"), RESTORE),
+        Some(seq) => {
+            Line::failed(CHECK, format!("journal entry {seq} is missing or is not what was written"), RESTORE)
+        }
         None => Line::ok(
             CHECK,
-            format!("{}, sound; the last {} entries are chained", size(found.ledger_bytes), found.entries_checked),
+            format!(
+                "{}, sound; the last {} entries are chained",
+                size(found.ledger_bytes),
+                found.entries_checked
+            ),
         ),
     }
 }
@@ -117,7 +129,8 @@ fn content(found: &DiagnoseReply) -> Line {
 fn disk(path: &Path, free: u64) -> Line {
     const CHECK: &str = "disk_space";
     let told = format!("{} free at {}", size(free), path.display());
-    const ROOM: &str = "Make room: without it, replies and receipts cannot be recorded and writes are refused.";
+    const ROOM: &str =
+        "Make room: without it, replies and receipts cannot be recorded and writes are refused.";
     if free < FEW_BYTES / 10 {
         Line::failed(CHECK, told, ROOM)
     } else if free < FEW_BYTES {
@@ -135,7 +148,12 @@ mod tests {
     fn facts() -> Facts {
         let health = HealthReply { version: "1".into(), ..HealthReply::default() };
         let found = DiagnoseReply { content_limit_bytes: 100, ..DiagnoseReply::default() };
-        Facts { health: Some(health), diagnosis: Some(Ok(found)), ours: "1", disk: Some(("/".into(), u64::MAX)) }
+        Facts {
+            health: Some(health),
+            diagnosis: Some(Ok(found)),
+            ours: "1",
+            disk: Some(("/".into(), u64::MAX)),
+        }
     }
 
     fn with(change: impl FnOnce(&mut DiagnoseReply)) -> Facts {
@@ -165,7 +183,11 @@ mod tests {
         assert_eq!(verdict(&with(|found| found.broken_at_seq = Some(3)), "ledger"), Failed);
         assert_eq!(verdict(&Facts { diagnosis: Some(Err("io".into())), ..facts() }, "ledger"), Failed);
         for (bytes, expected) in [(79, Fine), (80, Warning), (99, Warning), (100, Failed)] {
-            assert_eq!(verdict(&with(|found| found.content_bytes = bytes), "content_store"), expected, "{bytes}");
+            assert_eq!(
+                verdict(&with(|found| found.content_bytes = bytes), "content_store"),
+                expected,
+                "{bytes}"
+            );
         }
         for (free, expected) in [(FEW_BYTES, Fine), (FEW_BYTES - 1, Warning), (FEW_BYTES / 10 - 1, Failed)] {
             let facts = Facts { disk: Some(("/".into(), free)), ..facts() };

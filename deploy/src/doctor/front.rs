@@ -9,9 +9,9 @@ use http_body_util::Full;
 use serde_json::{Value, json};
 
 use super::Line;
-use crate::chatgpt::http::{MCP_PATH, Reply};
 use crate::chatgpt::Endpoint;
 use crate::chatgpt::http::send;
+use crate::chatgpt::http::{MCP_PATH, Reply};
 
 /// Tells the front that this is no client.
 const PROBE: &str = "X-Gatehouse-Probe";
@@ -146,11 +146,10 @@ async fn discover(endpoint: &Endpoint) -> Option<String> {
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
         "io.modelcontextprotocol/clientInfo": {"name": "gatehouse-doctor", "version": "1"}});
-    let ask = json!({"jsonrpc": "2.0", "id": "doctor", "method": "server/discover", "params": {"_meta": meta}});
-    let request = endpoint
-        .post()
-        .header("MCP-Protocol-Version", "2026-07-28")
-        .header("Mcp-Method", "server/discover");
+    let ask =
+        json!({"jsonrpc": "2.0", "id": "doctor", "method": "server/discover", "params": {"_meta": meta}});
+    let request =
+        endpoint.post().header("MCP-Protocol-Version", "2026-07-28").header("Mcp-Method", "server/discover");
     let reply = match send_to(endpoint, request, &ask.to_string()).await {
         Ok(reply) => reply,
         Err(why) => return Some(format!("server/discover: {why}")),
@@ -219,8 +218,11 @@ fn keys(right: Option<u16>, wrong: Option<u16>) -> Line {
         ),
         (Some(200), Some(401)) => Line::ok(CHECK, "the key is let in, a wrong one gets 401"),
         (right, wrong) => {
-            let status = |status: Option<u16>| status.map_or_else(|| "nothing".to_owned(), |status| status.to_string());
-            let found = format!("the key is answered with {}, a wrong one with {}", status(right), status(wrong));
+            let status = |status: Option<u16>| {
+                status.map_or_else(|| "nothing".to_owned(), |status| status.to_string())
+            };
+            let found =
+                format!("the key is answered with {}, a wrong one with {}", status(right), status(wrong));
             Line::failed(CHECK, found, "Look at the front's log.")
         }
     }
@@ -282,7 +284,10 @@ mod tests {
         for keys in [(Some(401), Some(401)), (Some(200), Some(200)), (Some(500), Some(401)), (None, None)] {
             assert_eq!(verdict(&Facts { keys: Some(keys), ..facts() }, "front_key"), Failed, "{keys:?}");
         }
-        assert_eq!(verdict(&Facts { log_in: vec![Some(401), Some(404)], ..facts() }, "front_discovery"), Failed);
+        assert_eq!(
+            verdict(&Facts { log_in: vec![Some(401), Some(404)], ..facts() }, "front_discovery"),
+            Failed
+        );
         assert_eq!(verdict(&Facts { challenged: true, ..facts() }, "front_discovery"), Failed);
         assert_eq!(verdict(&Facts { protocol: vec!["x".into()], ..facts() }, "front_protocol"), Failed);
     }

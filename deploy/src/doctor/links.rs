@@ -84,7 +84,9 @@ mod tests {
         let facts = gather(home.clone());
         assert!(facts.linked.contains(&home.join(".ssh/id_rsa")), "{facts:?}");
         let line = &judge(&Facts { linked: vec!["/a".into(); 5], cut: true })[0];
-        assert!(line.verdict == Warning && line.found.contains("and 2 more") && line.found.contains("not all"));
+        assert!(
+            line.verdict == Warning && line.found.contains("and 2 more") && line.found.contains("not all")
+        );
         assert_eq!(judge(&Facts::default())[0].verdict, Fine);
     }
 }

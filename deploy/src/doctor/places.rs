@@ -109,7 +109,10 @@ fn wrong(place: &Place, user: u32) -> Option<(String, String)> {
         return Some((format!("{path} belongs to user {}", found.owner), away));
     }
     if matches!(place.kind, Kind::File) && found.links > 1 {
-        return Some((format!("{path} has {} names", found.links), format!("Find the others: find / -samefile '{path}'")));
+        return Some((
+            format!("{path} has {} names", found.links),
+            format!("Find the others: find / -samefile '{path}'"),
+        ));
     }
     let (forbidden, right) = match place.kind {
         Kind::Directory => (0o077, "700"),
@@ -159,7 +162,9 @@ fn key(facts: &Facts) -> Line {
         (Some(_), Some((found, to_do))) => Line::failed(
             CHECK,
             found,
-            format!("{to_do}. If others could read it, remove it and start the gateway again: a new one is made."),
+            format!(
+                "{to_do}. If others could read it, remove it and start the gateway again: a new one is made."
+            ),
         ),
     }
 }

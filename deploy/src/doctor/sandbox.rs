@@ -77,7 +77,9 @@ async fn fly(launcher: &Launcher, place: &Path) -> Result<Vec<Canary>, String> {
 
 fn told(said: &str) -> Vec<Canary> {
     let lines = said.lines().filter_map(|line| line.split_once(' '));
-    lines.map(|(attempt, outcome)| Canary { attempt: attempt.to_owned(), denied: outcome == "denied" }).collect()
+    lines
+        .map(|(attempt, outcome)| Canary { attempt: attempt.to_owned(), denied: outcome == "denied" })
+        .collect()
 }
 
 async fn run(launcher: &Launcher, top: &Path, secret: &Path) -> Result<String, String> {
@@ -120,7 +122,11 @@ fn layers(report: &Result<Report, String>) -> Line {
     let report = match report {
         Ok(report) => report,
         Err(why) => {
-            return Line::failed(CHECK, why.clone(), "Install all binaries into one directory, or set claude.helper_dir.");
+            return Line::failed(
+                CHECK,
+                why.clone(),
+                "Install all binaries into one directory, or set claude.helper_dir.",
+            );
         }
     };
     let failure = report.policies.iter().find_map(|policy| Some((policy, policy.failure.as_ref()?)));
@@ -131,14 +137,18 @@ fn layers(report: &Result<Report, String>) -> Line {
         };
         return Line::failed(CHECK, format!("{}: {failure}", policy.policy.name()), remedy);
     }
-    let each: Vec<_> =
-        report.policies.iter().map(|policy| format!("{} {}", policy.policy.name(), policy.layers.len())).collect();
+    let each: Vec<_> = report
+        .policies
+        .iter()
+        .map(|policy| format!("{} {}", policy.policy.name(), policy.layers.len()))
+        .collect();
     Line::ok(CHECK, format!("all are there (layers: {})", each.join(", ")))
 }
 
 fn canaries(canaries: &Result<Vec<Canary>, String>) -> Line {
     const CHECK: &str = "sandbox_canaries";
-    const ALARM: &str = "Do not let sessions run commands here. Run `sandbox-launch --probe` and report what it prints.";
+    const ALARM: &str =
+        "Do not let sessions run commands here. Run `sandbox-launch --probe` and report what it prints.";
     match canaries {
         Err(why) => Line::failed(CHECK, format!("the confined program did not run: {why}"), ALARM),
         Ok(all) if !all.iter().any(|canary| canary.attempt == CONTROL && !canary.denied) => {
@@ -175,7 +185,11 @@ mod tests {
         let failure = LayerFailure { layer: Layer::Landlock, call, errno: 38, remedy };
         let line = layers(&report(Some(failure)));
         assert_eq!(line.verdict, Failed);
-        assert!(line.found.contains("landlock") && line.what_to_do.unwrap().contains("lsm="), "{}", line.found);
+        assert!(
+            line.found.contains("landlock") && line.what_to_do.unwrap().contains("lsm="),
+            "{}",
+            line.found
+        );
         assert_eq!(layers(&Err("gone".into())).verdict, Failed);
     }
 

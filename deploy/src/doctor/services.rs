@@ -88,8 +88,13 @@ fn environment(record: &Record, shell: &BTreeMap<String, String>) -> Line {
 fn describe(name: &str, service: Option<&String>, shell: Option<&String>) -> String {
     match (service, shell) {
         (Some(service), Some(shell)) if name == "PATH" => {
-            let missing: Vec<_> = shell.split(':').filter(|dir| !service.split(':').any(|had| had == *dir)).collect();
-            if missing.is_empty() { "PATH has another order".to_owned() } else { format!("PATH lacks {}", missing.join(":")) }
+            let missing: Vec<_> =
+                shell.split(':').filter(|dir| !service.split(':').any(|had| had == *dir)).collect();
+            if missing.is_empty() {
+                "PATH has another order".to_owned()
+            } else {
+                format!("PATH lacks {}", missing.join(":"))
+            }
         }
         (Some(_), Some(_)) => format!("{name} has another value"),
         (Some(_), None) => format!("{name} is set there alone"),

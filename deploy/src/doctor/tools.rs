@@ -41,7 +41,9 @@ pub fn judge(facts: &Facts) -> Vec<Line> {
     };
     let git = match &facts.git {
         Some(version) => Line::ok("git", version.clone()),
-        None => Line::warning("git", "not in PATH", "Install it: worktree_write sessions cannot start without."),
+        None => {
+            Line::warning("git", "not in PATH", "Install it: worktree_write sessions cannot start without.")
+        }
     };
     vec![node, git]
 }
@@ -56,6 +58,8 @@ mod tests {
         let all = Facts { node: Some("v22".into()), git: Some("git version 2".into()) };
         assert!(judge(&all).iter().all(|line| line.verdict == Verdict::Ok));
         let none = Facts { node: None, git: None };
-        assert!(judge(&none).iter().all(|line| line.verdict == Verdict::Warning && line.what_to_do.is_some()));
+        assert!(
+            judge(&none).iter().all(|line| line.verdict == Verdict::Warning && line.what_to_do.is_some())
+        );
     }
 }

@@ -128,7 +128,9 @@ fn running() -> usize {
         return processes.iter().filter(|pid| is_it(&program(pid))).count();
     }
     let listed = std::process::Command::new("/bin/ps").args(["-axo", "comm="]).output();
-    listed.map_or(0, |listed| String::from_utf8_lossy(&listed.stdout).lines().filter(|line| is_it(line)).count())
+    listed.map_or(0, |listed| {
+        String::from_utf8_lossy(&listed.stdout).lines().filter(|line| is_it(line)).count()
+    })
 }
 
 /// Decides.
@@ -136,7 +138,11 @@ fn running() -> usize {
 pub fn judge(facts: &Facts) -> Vec<Line> {
     let mut lines = vec![match &facts.client {
         Some(path) => Line::ok("tunnel_client", path.display().to_string()),
-        None => Line::warning("tunnel_client", "tunnel-client is not in PATH", "ChatGPT reaches this machine through it: install it."),
+        None => Line::warning(
+            "tunnel_client",
+            "tunnel-client is not in PATH",
+            "ChatGPT reaches this machine through it: install it.",
+        ),
     }];
     lines.push(match facts.profiles.as_slice() {
         [] => Line::warning(
@@ -151,7 +157,11 @@ pub fn judge(facts: &Facts) -> Vec<Line> {
     });
     lines.push(key(facts));
     lines.push(match facts.running {
-        0 => Line::warning("tunnel_running", "no tunnel-client runs", "Start it: `tunnel-client run --profile NAME`."),
+        0 => Line::warning(
+            "tunnel_running",
+            "no tunnel-client runs",
+            "Start it: `tunnel-client run --profile NAME`.",
+        ),
         1 => Line::ok("tunnel_running", "one tunnel-client runs"),
         more => Line::failed(
             "tunnel_running",
@@ -170,24 +180,44 @@ fn key(facts: &Facts) -> Line {
         let name = profile.path.display();
         match &profile.key {
             KeyPlace::File(path, None) => {
-                return Line::failed(CHECK, format!("{name} names {}, which is not there", path.display()), "Put the key there, with mode 0600.");
+                return Line::failed(
+                    CHECK,
+                    format!("{name} names {}, which is not there", path.display()),
+                    "Put the key there, with mode 0600.",
+                );
             }
             KeyPlace::File(path, Some(mode)) if open(*mode) => {
-                return Line::failed(CHECK, format!("{} can be read by others (mode {mode:04o})", path.display()), ROTATE);
+                return Line::failed(
+                    CHECK,
+                    format!("{} can be read by others (mode {mode:04o})", path.display()),
+                    ROTATE,
+                );
             }
             KeyPlace::Profile(mode) if open(*mode) => {
-                return Line::failed(CHECK, format!("{name} holds the key and can be read by others (mode {mode:04o})"), ROTATE);
+                return Line::failed(
+                    CHECK,
+                    format!("{name} holds the key and can be read by others (mode {mode:04o})"),
+                    ROTATE,
+                );
             }
             KeyPlace::File(..) | KeyPlace::Variable(_) | KeyPlace::Profile(_) | KeyPlace::Nowhere => {}
         }
     }
     if !facts.in_services.is_empty() {
         let found = format!("the services' environment has {}", facts.in_services.join(", "));
-        return Line::failed(CHECK, found, "`gatehouse install` puts it there never: take it out of the units, and make a new key.");
+        return Line::failed(
+            CHECK,
+            found,
+            "`gatehouse install` puts it there never: take it out of the units, and make a new key.",
+        );
     }
     if !facts.in_shell.is_empty() {
         let found = format!("this shell's environment has {}", facts.in_shell.join(", "));
-        return Line::warning(CHECK, found, "Every program that you start from it can read it. Keep the key in a file with mode 0600.");
+        return Line::warning(
+            CHECK,
+            found,
+            "Every program that you start from it can read it. Keep the key in a file with mode 0600.",
+        );
     }
     let variable = facts.profiles.iter().find(|profile| matches!(profile.key, KeyPlace::Variable(_)));
     match variable {
@@ -254,7 +284,10 @@ mod tests {
     fn a_profile_says_where_its_key_is() {
         let place = |value: &str| key_place(&format!("control_plane:\n  api_key: {value}\n"), 0o644);
         assert_eq!(place("file:/nonexistent/k # mine"), KeyPlace::File("/nonexistent/k".into(), None));
-        assert_eq!(place("\"env:CONTROL_PLANE_API_KEY\""), KeyPlace::Variable("CONTROL_PLANE_API_KEY".into()));
+        assert_eq!(
+            place("\"env:CONTROL_PLANE_API_KEY\""),
+            KeyPlace::Variable("CONTROL_PLANE_API_KEY".into())
+        );
         assert_eq!(place("sk-proj-1"), KeyPlace::Profile(0o644));
         assert_eq!(key_place("control_plane:\n", 0o644), KeyPlace::Nowhere);
     }

@@ -82,10 +82,17 @@ mod tests {
             environment: [("PATH".to_owned(), "/a b:/c&d".to_owned())].into(),
         };
         let list = read(&service);
-        let texts: Vec<_> =
-            list["ProgramArguments"].as_array().unwrap().iter().map(|item| item.as_string().unwrap()).collect();
+        let texts: Vec<_> = list["ProgramArguments"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| item.as_string().unwrap())
+            .collect();
         assert_eq!(texts, ["/Applications/Gate House & <Co>/mcp-front", "http", "100% $HOME 'q' \"d\""]);
-        assert_eq!(list["EnvironmentVariables"].as_dictionary().unwrap()["PATH"].as_string(), Some("/a b:/c&d"));
+        assert_eq!(
+            list["EnvironmentVariables"].as_dictionary().unwrap()["PATH"].as_string(),
+            Some("/a b:/c&d")
+        );
         assert_eq!(list["Label"].as_string(), Some("dev.gatehouse.front"));
         assert_eq!(
             list["StandardErrorPath"].as_string(),

@@ -15,9 +15,7 @@ pub(super) fn files(home: &Home, services: &[Service]) -> Result<Vec<PlannedFile
     let folder = home.config.join("systemd/user");
     services
         .iter()
-        .map(|service| {
-            Ok(PlannedFile { path: folder.join(unit(service.name)), content: content(service)? })
-        })
+        .map(|service| Ok(PlannedFile { path: folder.join(unit(service.name)), content: content(service)? }))
         .collect()
 }
 
@@ -30,7 +28,9 @@ fn content(service: &Service) -> Result<String, Failure> {
     let environment = service
         .environment
         .iter()
-        .map(|(name, value)| Ok(format!("Environment={}", quoted(&format!("{name}={value}"), Dollar::Plain)?)))
+        .map(|(name, value)| {
+            Ok(format!("Environment={}", quoted(&format!("{name}={value}"), Dollar::Plain)?))
+        })
         .collect::<Result<Vec<_>, Failure>>()?;
     let lines = template.lines().filter_map(|line| match line {
         "@ENVIRONMENT@" => (!environment.is_empty()).then(|| environment.join("\n")),
@@ -90,7 +90,10 @@ mod tests {
             environment: [("PATH".to_owned(), "/bin:/usr/bin".to_owned())].into(),
         };
         let text = content(&service).unwrap();
-        assert!(text.contains("ExecStart=\"/opt/gate house/executor-svc\" \"--state-dir\" \"/s\"\n"), "{text}");
+        assert!(
+            text.contains("ExecStart=\"/opt/gate house/executor-svc\" \"--state-dir\" \"/s\"\n"),
+            "{text}"
+        );
         assert!(text.contains("Environment=\"PATH=/bin:/usr/bin\"\n") && !text.contains('@'), "{text}");
         assert!(text.contains("\nKillMode=process\n"), "{text}");
         let bare = content(&Service { name: "front", environment: [].into(), ..service }).unwrap();

@@ -89,8 +89,14 @@ pub async fn serve(services: Services, sockets: Sockets, end: watch::Receiver<bo
     );
     tokio::try_join!(
         until(&end, Server::builder().layer(front_errors).add_service(front).serve_with_incoming(for_front)),
-        until(&end, Server::builder().layer(operator_errors).add_service(operator).serve_with_incoming(for_operator)),
-        until(&end, Server::builder().layer(runner_errors).add_service(runner).serve_with_incoming(for_runner)),
+        until(
+            &end,
+            Server::builder().layer(operator_errors).add_service(operator).serve_with_incoming(for_operator)
+        ),
+        until(
+            &end,
+            Server::builder().layer(runner_errors).add_service(runner).serve_with_incoming(for_runner)
+        ),
     )?;
     Ok(())
 }

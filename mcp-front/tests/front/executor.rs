@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use gatehouse_proto::refusal::Refusal;
 use gatehouse_proto::socket::{self, Role};
 use gatehouse_proto::v1::{
-    Contact, ContinueRequest, MetricsReply, MetricsRequest, NetworkBoundary, NoteReply, ReadyReply, ReadyRequest, RecoverRequest, ReplyRequest, SessionReply,
-    SessionStatus, SessionView, StartRequest, StatusRequest, StopRequest, SubagentPolicy, Workspace,
-    WorkspaceKind,
+    Contact, ContinueRequest, MetricsReply, MetricsRequest, NetworkBoundary, NoteReply, ReadyReply,
+    ReadyRequest, RecoverRequest, ReplyRequest, SessionReply, SessionStatus, SessionView, StartRequest,
+    StatusRequest, StopRequest, SubagentPolicy, Workspace, WorkspaceKind,
     front_server::{Front, FrontServer},
 };
 use mcp_front::executor::Call;

@@ -5,9 +5,9 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use gatehouse::chatgpt::{Brain, Call, Client, Endpoint, Start};
+use gatehouse_tests::claude;
 use gatehouse_tests::places::Project;
 use gatehouse_tests::up::Up;
-use gatehouse_tests::claude;
 use gatehouse_tests::waiting::until;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -118,7 +118,8 @@ async fn an_action_that_failed_and_an_answer_that_was_lost_are_told_apart() {
     let found = once(&patient, |found| place(found) == "answer_lost").await;
     let words = found.said["last_call"]["found"].as_str().unwrap();
     assert!(words.contains("native_session_reply_and_wait"), "{words}");
-    let kinds: Vec<_> = found.said["last_call"]["traces"].as_array().unwrap().iter().map(|trace| &trace["kind"]).collect();
+    let kinds: Vec<_> =
+        found.said["last_call"]["traces"].as_array().unwrap().iter().map(|trace| &trace["kind"]).collect();
     assert!(kinds.iter().any(|kind| **kind == "action failed"), "{kinds:?}");
 }
 
@@ -126,7 +127,9 @@ fn metrics(endpoint: &Endpoint) -> String {
     let Endpoint::Tcp { address, key } = endpoint else { panic!("over TCP only") };
     let mut stream = TcpStream::connect(address).unwrap();
     let key = key.as_deref().unwrap_or_default();
-    let ask = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nX-Gatehouse-Key: {key}\r\nConnection: close\r\n\r\n");
+    let ask = format!(
+        "GET /metrics HTTP/1.1\r\nHost: {address}\r\nX-Gatehouse-Key: {key}\r\nConnection: close\r\n\r\n"
+    );
     stream.write_all(ask.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

@@ -84,7 +84,8 @@ fn a_small_disk_warns_and_a_full_one_fails() {
         let doctor = patient.command(&["doctor", "--json"]);
         let mut words = vec![doctor.get_program().to_owned()];
         words.extend(doctor.get_args().map(std::ffi::OsStr::to_owned));
-        let script = format!("mount -t tmpfs -o size={size} none {} && exec \"$@\"", patient.at("s").display());
+        let script =
+            format!("mount -t tmpfs -o size={size} none {} && exec \"$@\"", patient.at("s").display());
         let mut small = Command::new("unshare");
         small.args(["--user", "--map-root-user", "--mount", "/bin/sh", "-c", &script, "sh"]).args(words);
         let output = small.env("HOME", patient.at("h")).output().unwrap();

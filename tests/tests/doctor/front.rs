@@ -45,7 +45,8 @@ fn read(stream: &TcpStream) -> Option<Ask> {
 fn proper(ask: &Ask) -> Answer {
     let right = ask.key == KEY;
     let result = |result: &str| {
-        let id = if ask.body.contains("\"doctor\"") && ask.body.contains("discover") { "\"doctor\"" } else { "1" };
+        let id =
+            if ask.body.contains("\"doctor\"") && ask.body.contains("discover") { "\"doctor\"" } else { "1" };
         (200, "", format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}"))
     };
     match ask.path.as_str() {
@@ -65,7 +66,8 @@ fn examined(answer: impl Fn(&Ask) -> Answer + Send + 'static) -> Findings {
     let directory = patient.at("s");
     std::fs::create_dir(&directory).unwrap();
     let mut key = std::fs::File::options();
-    let mut key = key.write(true).create(true).truncate(true).mode(0o600).open(directory.join("front.key")).unwrap();
+    let mut key =
+        key.write(true).create(true).truncate(true).mode(0o600).open(directory.join("front.key")).unwrap();
     key.write_all(KEY.as_bytes()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -75,7 +77,9 @@ fn examined(answer: impl Fn(&Ask) -> Answer + Send + 'static) -> Findings {
             let Some(ask) = read(&stream) else { continue };
             let (status, headers, body) = answer(&ask);
             let length = body.len();
-            let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nConnection: close\r\n{headers}\r\n");
+            let head = format!(
+                "HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nConnection: close\r\n{headers}\r\n"
+            );
             let _ = stream.write_all((head + &body).as_bytes());
         }
     });
@@ -100,7 +104,8 @@ fn each_fault_of_a_front_has_its_line() {
     examined(but("/.well-known/oauth-protected-resource", 401)).expect("front_discovery", "failed", "log-in");
     examined(but("/mcp", 401)).expect("front_key", "failed", "the key of the key file is refused");
     examined(but("/mcp", 500)).expect("front_key", "failed", "answered with 500");
-    let anybody = |ask: &Ask| proper(&Ask { key: KEY.to_owned(), path: ask.path.clone(), body: ask.body.clone() });
+    let anybody =
+        |ask: &Ask| proper(&Ask { key: KEY.to_owned(), path: ask.path.clone(), body: ask.body.clone() });
     examined(anybody).expect("front_key", "failed", "a wrong key is let in");
     let challenge = |ask: &Ask| match proper(ask) {
         (400, _, body) => (401, "WWW-Authenticate: Bearer\r\n", body),
@@ -112,9 +117,11 @@ fn each_fault_of_a_front_has_its_line() {
 #[test]
 fn answers_that_a_client_could_not_use_are_told_one_by_one() {
     let odd = |ask: &Ask| match proper(ask) {
-        (200, headers, body) if ask.path == "/mcp" => {
-            (200, headers, body.replace("[1,2,3,4,5,6]", "[1]").replace("gatehouse", "other").replace("doctor", "x"))
-        }
+        (200, headers, body) if ask.path == "/mcp" => (
+            200,
+            headers,
+            body.replace("[1,2,3,4,5,6]", "[1]").replace("gatehouse", "other").replace("doctor", "x"),
+        ),
         other => other,
     };
     let found = examined(odd);

@@ -75,7 +75,11 @@ impl Patient {
     fn doctor(&self, more: &[&str]) -> Findings {
         let output = self.run(&[&["doctor", "--json"], more].concat());
         let said = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| {
-            panic!("no JSON: {}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+            panic!(
+                "no JSON: {}\n{}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            )
         });
         Findings { said, code: output.status.code().unwrap() }
     }
@@ -113,12 +117,8 @@ fn a_gateway_in_order_passes_every_check() {
     let patient = Patient::new().with("CLAUDE_BIN", claude.display().to_string());
     let _up = Up::start(&patient.place, Some(&claude));
     let found = patient.doctor(&[]);
-    let failed: Vec<_> = found.said["checks"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|line| line["verdict"] == "failed")
-        .collect();
+    let failed: Vec<_> =
+        found.said["checks"].as_array().unwrap().iter().filter(|line| line["verdict"] == "failed").collect();
     assert!(failed.is_empty() && found.code == 0, "{failed:?}");
     let seen: BTreeSet<&str> =
         found.said["checks"].as_array().unwrap().iter().map(|line| line["check"].as_str().unwrap()).collect();
@@ -127,7 +127,9 @@ fn a_gateway_in_order_passes_every_check() {
     let all: BTreeSet<&str> =
         gatehouse::doctor::CHECKS.into_iter().filter(|check| !absent.contains(check)).collect();
     assert_eq!(seen, all);
-    for check in ["claude_version", "sandbox_layers", "sandbox_canaries", "front_key", "front_protocol", "ledger"] {
+    for check in
+        ["claude_version", "sandbox_layers", "sandbox_canaries", "front_key", "front_protocol", "ledger"]
+    {
         assert_eq!(found.verdict(check), "ok", "{check}");
     }
     assert_eq!(found.said["last_call"]["place"], "never_reached", "the doctor itself is no client");

@@ -13,7 +13,11 @@ fn a_claude_code_that_is_missing_of_another_version_or_broken_is_told() {
     // Native programs that are something else.
     let other = |lines: &str| Patient::new().configured(lines).with("CLAUDE_BIN", "/bin/ls").doctor(&[]);
     other("").expect("claude_version", "failed", "is refused");
-    other("[claude]\nallow_unverified_version = true\n").expect("claude_version", "warning", "verified with 2.1.247");
+    other("[claude]\nallow_unverified_version = true\n").expect(
+        "claude_version",
+        "warning",
+        "verified with 2.1.247",
+    );
     let broken = Patient::new().with("CLAUDE_BIN", "/bin/false").doctor(&[]);
     broken.expect("claude_version", "failed", "it ended with");
 }
