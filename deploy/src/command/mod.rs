@@ -6,6 +6,7 @@ mod doctor;
 mod down;
 pub(crate) mod install;
 mod manual;
+mod progress;
 mod prune;
 mod resolve;
 mod sessions;

@@ -385,34 +385,6 @@ impl Engine {
         }
     }
 
-    /// Waits until `enough` holds of the session, at most for `wait`, and gives it as it then is.
-    ///
-    /// # Errors
-    /// As [`Engine::load`].
-    pub async fn wait_until(
-        &self,
-        id: &SessionId,
-        wait: Duration,
-        enough: impl Fn(&Session) -> bool,
-    ) -> Result<Session, Fault> {
-        let mut changes = self.watch(id);
-        let deadline = tokio::time::Instant::now() + wait;
-        let mut woken = false;
-        loop {
-            let session = self.load(id).await?;
-            if enough(&session) {
-                if woken {
-                    self.metrics().woken(changes.borrow().at.elapsed());
-                }
-                return Ok(session);
-            }
-            woken = tokio::time::timeout_at(deadline, changes.changed()).await.is_ok();
-            if !woken {
-                return Ok(session);
-            }
-        }
-    }
-
     /// A change of the ledger that is no command: which process serves a run.
     ///
     /// # Errors
