@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
+use gatehouse_tests::processes::{self, Process};
+
 use crate::Patient;
 
 fn put(patient: &Patient, name: &str, content: &str, mode: u32) {
@@ -72,9 +74,17 @@ impl Drop for Clients {
 #[test]
 fn none_one_and_two_running_clients_are_told_apart() {
     let patient = Patient::new();
-    patient.doctor(&[]).expect("tunnel_running", "warning", "no tunnel-client runs");
+    // One that really runs on this machine is seen too.
+    let named =
+        |process: &Process| process.arguments.first().is_some_and(|name| name.ends_with("tunnel-client"));
+    let undisturbed = !processes::all().iter().any(named);
+    if undisturbed {
+        patient.doctor(&[]).expect("tunnel_running", "warning", "no tunnel-client runs");
+    }
     let one = Clients::start(1);
-    patient.doctor(&[]).expect("tunnel_running", "ok", "one");
+    if undisturbed {
+        patient.doctor(&[]).expect("tunnel_running", "ok", "one");
+    }
     let two = Clients::start(1);
     patient.doctor(&[]).expect("tunnel_running", "failed", "End all but one");
     drop((one, two));
