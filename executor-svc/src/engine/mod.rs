@@ -13,7 +13,6 @@ mod territory;
 mod watchers;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId};
 use rusqlite::Connection;
