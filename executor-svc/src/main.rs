@@ -20,6 +20,7 @@ use executor_svc::files::{self, FilePolicy, FilePolicyConfig};
 use executor_svc::ledger;
 use executor_svc::rpc::{self, Services, Sockets};
 use executor_svc::runner::{Runners, claude_binary};
+use executor_svc::skill::Skills;
 use executor_svc::worktree::{WorktreeSettings, Worktrees};
 use gatehouse_proto::socket::make_private_dir;
 use nix::fcntl::{Flock, FlockArg};
@@ -73,6 +74,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     if arguments.check_config {
         let mut summary = settings.summary();
         summary["claude"]["binary"] = serde_json::json!(claude_binary(&settings.claude.candidates));
+        summary["skills"] = Skills::new(&settings.skills).allowlist().summary();
         writeln!(std::io::stdout(), "{summary}")?;
         return Ok(());
     }
@@ -187,7 +189,8 @@ fn actions(engine: &Engine, umask: Mode) -> Result<Actions, Failure> {
             WithoutExchange::Refuse => replace::WithoutExchange::Refuse,
         },
     };
-    let content = ContentStore::open(&settings.state_dir.join("content"), writing.content_bytes)?;
+    let content = ContentStore::open(&settings.state_dir.join("content"), writing.content_bytes)?
+        .with_ledger(engine.ledger_readers());
     Ok(Actions::new(engine.clone(), commands, Replacer::new(options), content))
 }
 

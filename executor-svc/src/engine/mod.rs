@@ -31,7 +31,7 @@ use crate::config::Settings;
 use crate::contact::ContactBook;
 use crate::files::FilePolicy;
 use crate::ledger::once::{Claim, OnceRow};
-use crate::ledger::{LedgerError, Opened, WriteError, once, sessions};
+use crate::ledger::{LedgerError, Opened, Readers, WriteError, once, sessions};
 use crate::metrics::Metrics;
 use crate::session::{Answer, Command, Effect, NewSession, Refusal, Session, Step, apply, create};
 
@@ -233,6 +233,12 @@ impl Engine {
         self.shared.clock.now()
     }
 
+    /// Reads the ledger without the engine.
+    #[must_use]
+    pub fn ledger_readers(&self) -> Readers {
+        self.shared.ledger.readers.clone()
+    }
+
     /// Shows the journal's last place, and each later one.
     #[must_use]
     pub fn journal_head(&self) -> watch::Receiver<u64> {
@@ -271,6 +277,17 @@ impl Engine {
         look: impl FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
     ) -> Result<T, LedgerError> {
         self.shared.ledger.readers.read(look).await
+    }
+
+    /// The same on the caller's own thread, which may block.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn read_blocking<T>(
+        &self,
+        look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        self.shared.ledger.readers.read_blocking(look)
     }
 
     /// A session as it is.

@@ -8,6 +8,7 @@
 //! The ledger knows rows, not rules: what may follow what is decided in `session`.
 
 pub mod actions;
+pub mod blobs;
 pub mod contents;
 pub mod health;
 pub mod journal;
@@ -16,6 +17,7 @@ mod open;
 mod readers;
 pub mod runs;
 pub mod sessions;
+pub mod skills;
 pub mod turns;
 mod writer;
 
