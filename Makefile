@@ -26,7 +26,7 @@ STATIC_LAUNCHER := $(BUILD)/$(MUSL)/release/sandbox-launch
 INSTALLED := installed_read installed_prompts installed_replay installed_retries installed_commands \
 	installed_direct_write installed_write installed_undo installed_skills killed_writes guarded_reads real_projects confinement \
 	runners chaos
-SURFACE := contract cli house many_sessions
+SURFACE := contract cli services doctor metrics house many_sessions
 ROUNDS ?= 5
 # Some two hours.
 CHAOS_ROUNDS ?= 2000
@@ -101,7 +101,7 @@ skipped:
 .PHONY: test-foreign
 test-foreign: build claude $(FOREIGN_HOME)/ready ## Other people's MCP clients against our front (npm and PyPI)
 	@rm -f $(BUILD)/skipped.txt
-	FOREIGN_HOME=$(FOREIGN_HOME) cargo test --locked -p gatehouse-tests --features foreign --test foreign --test foreign_projects
+	FOREIGN_HOME=$(FOREIGN_HOME) cargo test --locked -p gatehouse-tests --features foreign --test foreign --test foreign_projects --test services_instance
 	@$(MAKE) --no-print-directory skipped
 	@echo 'make test-foreign: passed'
 
