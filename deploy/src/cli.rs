@@ -8,6 +8,7 @@ use gatehouse_proto::skill::SkillId;
 
 use crate::install::Manager;
 use crate::settings::Place;
+use crate::tunnel::TunnelId;
 
 /// Gatehouse: ChatGPT as the only brain of a local Claude Code session.
 #[derive(Debug, Parser)]
@@ -54,6 +55,10 @@ pub enum Command {
     /// List the worktrees of sessions, or remove one
     #[command(subcommand)]
     Worktree(Worktree),
+    /// Write one session as an HTML page that stands by itself
+    Export(Export),
+    /// Print the profile with which OpenAI's tunnel-client reaches this gateway
+    TunnelProfile(TunnelProfile),
     /// What an allowlist of skills needs to know
     #[command(subcommand)]
     Skills(Skills),
@@ -270,6 +275,34 @@ pub struct RemoveWorktree {
     /// Print a JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// `gatehouse export`.
+#[derive(Debug, Args)]
+pub struct Export {
+    /// The session's id
+    #[arg(value_name = "ID")]
+    pub session: String,
+    /// Write to this new file [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// `gatehouse tunnel-profile`.
+#[derive(Debug, Args)]
+pub struct TunnelProfile {
+    /// The tunnel's id, as the Tunnels page shows it
+    #[arg(value_name = "TUNNEL_ID")]
+    pub tunnel_id: TunnelId,
+    /// The file that holds the runtime API key [default: the variable CONTROL_PLANE_API_KEY]
+    #[arg(long, value_name = "FILE")]
+    pub api_key_file: Option<PathBuf>,
+    /// Let tunnel-client start the front itself, on standard input and output: one call at a time
+    #[arg(long)]
+    pub stdio: bool,
+    /// Write to this new file [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// `gatehouse skills`.

@@ -15,5 +15,7 @@ pub mod failure;
 pub mod gateway;
 pub mod install;
 pub mod operator;
+pub mod report;
 pub mod screen;
 pub mod settings;
+pub mod tunnel;

@@ -179,7 +179,7 @@ pub fn clean_line(line: &str) -> String {
 }
 
 /// Marks that reorder what stands around them on the screen.
-const fn is_direction_mark(c: char) -> bool {
+pub(crate) const fn is_direction_mark(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

@@ -1,5 +1,6 @@
 //! One gateway of a test's own: executor and front as processes, each killed and started as the test likes.
 
+mod further;
 mod told;
 
 use std::ffi::OsString;

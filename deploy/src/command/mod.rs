@@ -4,6 +4,7 @@ mod demo;
 mod diff;
 mod doctor;
 mod down;
+mod export;
 pub(crate) mod install;
 mod manual;
 mod progress;
@@ -14,10 +15,11 @@ mod show;
 mod signals;
 mod skills;
 mod transcript;
+mod tunnel_profile;
 mod undo;
 mod up;
 mod verify;
-mod view;
+pub(crate) mod view;
 mod watch;
 mod worktree;
 
@@ -51,7 +53,9 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<(), Failure> {
         Command::Resolve(options) => resolve::run(connect(&place).await?, options, screen).await,
         Command::Prune(options) => prune::run(connect(&place).await?, &options, screen).await,
         Command::Verify(options) => verify::run(connect(&place).await?, &options, screen).await,
+        Command::Export(options) => export::run(connect(&place).await?, options, screen).await,
         Command::Worktree(options) => worktree::run(connect(&place).await?, options, screen).await,
+        Command::TunnelProfile(options) => tunnel_profile::run(&place, options, screen).await,
         Command::Skills(options) => skills::run(options, screen),
         Command::Demo(options) => demo::run(options, screen).await,
     }

@@ -76,9 +76,11 @@ fn ready_screen(gateway: &Gateway, screen: &mut Screen) -> std::io::Result<()> {
     screen.line("")?;
     screen.heading("Next")?;
     screen.line(
-        "  1. Point the tunnel client's main MCP channel at the endpoint, with the key as an extra header.",
+        "  1. `gatehouse tunnel-profile TUNNEL_ID` prints a profile for OpenAI's tunnel-client; run that.",
     )?;
-    screen.line("  2. Add the connector in ChatGPT; it will see six native_session_* tools.")?;
+    screen.line(
+        "  2. Add the connector in ChatGPT (docs/chatgpt.md); it will see six native_session_* tools.",
+    )?;
     screen.line("  3. Look on: `gatehouse sessions`, `gatehouse show ID`, `gatehouse watch`.")?;
     screen.line("")?;
     screen.line("Ctrl-C, or `gatehouse down` elsewhere, ends the gateway and its sessions.")

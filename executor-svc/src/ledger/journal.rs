@@ -102,6 +102,14 @@ pub fn last_seq(connection: &Connection) -> Result<u64, LedgerError> {
     Ok(head(connection)?.0)
 }
 
+/// The hash of the last entry, which vouches for all before it, in lower-case hexadecimal.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn last_hash(connection: &Connection) -> Result<String, LedgerError> {
+    Ok(hex::encode(head(connection)?.1))
+}
+
 fn chain(previous: &Hash, entry: &Entry) -> Hash {
     let mut hasher = Sha256::new();
     hasher.update(previous);

@@ -5,6 +5,7 @@ mod asks;
 mod diagnose;
 mod ends;
 mod events;
+mod export;
 mod worktrees;
 
 use std::pin::Pin;
@@ -229,6 +230,17 @@ impl Operator for OperatorService {
         let reason = checks::reason(Some(ask.reason))?;
         let session = self.stop(&id, request_id, reason).await.map_err(spoken)?;
         Ok(Response::new(v1::GetSessionReply { session: Some(self.view(session).await?) }))
+    }
+
+    type ExportSessionStream = Pin<Box<dyn Stream<Item = Result<v1::ExportPart, Wire>> + Send>>;
+
+    async fn export_session(
+        &self,
+        request: Request<v1::ExportSessionRequest>,
+    ) -> Result<Response<Self::ExportSessionStream>, Wire> {
+        let id = checks::session_id(request.into_inner().native_session_id)?;
+        let parts = self.export(self.exported(&id).await?);
+        Ok(Response::new(Box::pin(ReceiverStream::new(parts))))
     }
 
     async fn verify_ledger(
