@@ -203,7 +203,7 @@ async fn serve(settings: Settings, umask: Mode) -> Result<(), Failure> {
         settings,
         orders,
     };
-    let engine = Engine::new(parts, Arc::new(SystemClock));
+    let engine = Engine::new(parts, Arc::new(SystemClock::start()));
     let actions = actions(&engine, umask)?;
     actions.reconcile().await?;
     let worktrees = Arc::new(worktrees(&engine));

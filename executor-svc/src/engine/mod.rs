@@ -10,6 +10,7 @@ mod performing;
 mod record;
 mod recovery;
 mod territory;
+mod time;
 mod watchers;
 
 use std::sync::Arc;
@@ -27,7 +28,7 @@ pub use recovery::{Guess, RecoverySecret, SecretError, Tries, private_file};
 pub use territory::taken_meanwhile;
 pub use watchers::Watchers;
 
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Clock;
 use crate::config::Settings;
 use crate::files::FilePolicy;
 use crate::ledger::once::{Claim, OnceRow};
@@ -209,12 +210,6 @@ impl Engine {
         &self.shared.performing
     }
 
-    /// The present moment.
-    #[must_use]
-    pub fn now(&self) -> Timestamp {
-        self.shared.clock.now()
-    }
-
     /// Shows the journal's last place, and each later one.
     #[must_use]
     pub fn journal_head(&self) -> watch::Receiver<u64> {
@@ -341,6 +336,7 @@ impl Engine {
             let fresh = claim == Claim::Fresh;
             let command = command(tx, claim)?;
             let step = apply(&before, engine.now(), command).map_err(refused)?;
+            engine.expect_room(tx, &before, &step.session)?;
             engine.commit(tx, Some(&before), step, once.as_ref().filter(|_| fresh))
         });
         Ok(done.await?)
@@ -402,6 +398,23 @@ impl Engine {
             Ok(()) | Err(WriteError::Refused(())) => Ok(()),
             Err(WriteError::Ledger(error)) => Err(error),
         }
+    }
+
+    /// A session that comes back to life is one more that lives.
+    fn expect_room(
+        &self,
+        tx: &Connection,
+        before: &Session,
+        next: &Session,
+    ) -> Result<(), WriteError<Fault>> {
+        if before.state.status().is_live() || !next.state.status().is_live() {
+            return Ok(());
+        }
+        let live = sessions::count_live(tx)?;
+        if live >= self.shared.settings.limits.live_sessions {
+            return Err(WriteError::Refused(Fault::Capacity(live)));
+        }
+        Ok(())
     }
 
     fn commit(

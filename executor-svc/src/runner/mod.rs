@@ -25,6 +25,7 @@ use crate::session::{Command, Session};
 use crate::worktree::Worktrees;
 
 pub use claude::claude_binary;
+pub use reaper::end_what_ran_out;
 
 /// How long a shim may take to end Claude Code and itself before it is killed.
 const ORDERLY_END: Duration = Duration::from_secs(6);
