@@ -1,7 +1,7 @@
 //! Gatehouse's privileged daemon: it holds the ledger, the files and the launches.
 //!
 //! Rooms, ground floor first; a room imports only from floors below it:
-//! 1. `clock`, `cancel`, `config`, `folders`
+//! 1. `clock`, `cancel`, `config`, `folders`, `fail_point`
 //! 2. `ledger`, `content`, `files`; `commands`: running a program in the sandbox; `worktree`: isolated
 //!    copies of a repository
 //! 3. `session`: the pure session machine
@@ -21,6 +21,7 @@ pub mod commands;
 pub mod config;
 pub mod content;
 pub mod engine;
+pub mod fail_point;
 pub mod files;
 pub mod folders;
 pub mod ledger;

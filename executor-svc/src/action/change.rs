@@ -9,6 +9,7 @@ use gatehouse_proto::ids::ToolCallId;
 use super::{Actions, Open, blocking};
 use crate::content::{ContentStore, Kept};
 use crate::engine::{Fault, Flight};
+use crate::fail_point::{FailPoint, reach};
 use crate::files::SessionFiles;
 use crate::files::replace::{Outcome, Prepared, ReplaceFault, Replacer};
 use crate::session::{Command, Isolation, Receipt, Refusal};
@@ -65,6 +66,7 @@ impl Actions {
         let Ready { prepared, words, kept } = ready;
         drop(kept);
         let done = blocking(move || (prepared.perform(), words)).await?;
+        reach(FailPoint::ActionPerformed);
         match done {
             (Ok(outcome), words) => self.settle_in_the_end(&session, id, words.receipt(Some(&outcome))).await,
             (Err(ReplaceFault::Uncertain { why, .. }), _) => self.mark_uncertain(&session, id, why).await,

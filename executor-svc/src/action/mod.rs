@@ -28,6 +28,7 @@ use gatehouse_proto::ids::{RunId, SessionId, ToolCallId};
 use crate::commands::Commands;
 use crate::content::ContentStore;
 use crate::engine::{Engine, Fault, Flight, Takeoff};
+use crate::fail_point::{FailPoint, reach};
 use crate::files::replace::Replacer;
 use crate::files::{Root, SessionFiles};
 use crate::ledger::LedgerError;
@@ -118,7 +119,10 @@ impl Actions {
                 // Looked at again: until now somebody else may have had it in flight.
                 Takeoff::Begun(flight) => match self.standing(&call).await? {
                     Standing::Settled(row) => return self.short(&row),
-                    Standing::Open(open) => self.perform(*open, flight).await?,
+                    Standing::Open(open) => {
+                        reach(FailPoint::ActionBegun);
+                        self.perform(*open, flight).await?;
+                    }
                 },
                 // Closed without a message: it is over. Look what came of it.
                 Takeoff::InFlight(mut over) => while over.changed().await.is_ok() {},
@@ -174,6 +178,7 @@ impl Actions {
         let context = ToolContext { files, cancel: flight.cancel(), deadline: Instant::now() + READ_TIME };
         let performed = open.id.clone();
         let receipt = blocking(move || tools::perform(&input, &context, budget, &performed)).await?;
+        reach(FailPoint::ActionPerformed);
         self.settle(&open.session.id, open.id, receipt).await
     }
 

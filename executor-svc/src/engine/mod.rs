@@ -4,6 +4,7 @@
 //! follows from a commit (waking waiters, orders to the runner room, ending actions that were cancelled) happens right
 //! after it on that thread, whether or not the asker is still there. Reading goes past the writer.
 
+mod crash;
 mod exclusive;
 mod flight;
 mod performing;
@@ -327,6 +328,7 @@ impl Engine {
         command: impl FnOnce(&Connection, Claim) -> Result<Command, LedgerError> + Send + 'static,
     ) -> Result<Outcome, Fault> {
         let (engine, id) = (self.clone(), id.clone());
+        let capacity = self.shared.settings.limits.live_sessions;
         let done = self.shared.ledger.writer.write(move |tx| {
             let before = load(tx, &id)?.ok_or(WriteError::Refused(Fault::UnknownSession))?;
             let claim = match &once {
@@ -336,7 +338,7 @@ impl Engine {
             let fresh = claim == Claim::Fresh;
             let command = command(tx, claim)?;
             let step = apply(&before, engine.now(), command).map_err(refused)?;
-            engine.expect_room(tx, &before, &step.session)?;
+            territory::expect_room(tx, capacity, &before, &step.session)?;
             engine.commit(tx, Some(&before), step, once.as_ref().filter(|_| fresh))
         });
         Ok(done.await?)
@@ -400,23 +402,6 @@ impl Engine {
         }
     }
 
-    /// A session that comes back to life is one more that lives.
-    fn expect_room(
-        &self,
-        tx: &Connection,
-        before: &Session,
-        next: &Session,
-    ) -> Result<(), WriteError<Fault>> {
-        if before.state.status().is_live() || !next.state.status().is_live() {
-            return Ok(());
-        }
-        let live = sessions::count_live(tx)?;
-        if live >= self.shared.settings.limits.live_sessions {
-            return Err(WriteError::Refused(Fault::Capacity(live)));
-        }
-        Ok(())
-    }
-
     fn commit(
         &self,
         tx: &Connection,
@@ -434,10 +419,12 @@ impl Engine {
             let row = OnceRow { session_id: session.id.clone(), lease_id: once.mints.clone() };
             once::record(tx, &once.scope, &once.key, &once.content_hash, &row)?;
         }
+        crash::before_commit(&effects);
         let (engine, shown) = (self.clone(), session.clone());
         // Who waits is woken by changes alone: one that asks in a loop would wake itself for ever.
         let news = changed || !effects.is_empty();
         let after = move || {
+            crash::after_commit(&effects);
             if news {
                 engine.after_commit(&shown, &effects, head);
             }

@@ -307,7 +307,7 @@ pub enum RunOutcome {
 }
 
 /// Why Claude Code did not start, or ended without a result.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LaunchFailure {
     /// A launch code of `docs/errors.md`.
     pub code: String,

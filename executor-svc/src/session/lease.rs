@@ -19,7 +19,7 @@ pub const RESTART_GRACE: Duration = Duration::from_secs(60);
 const RENEWAL_STEPS: u32 = 60;
 
 /// A lease.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lease {
     /// Its id.
     pub id: LeaseId,
