@@ -24,7 +24,7 @@ BENCH_PEERS := $(BUILD)/bench-peers
 MUSL := $(shell uname -m)-unknown-linux-musl
 STATIC_LAUNCHER := $(BUILD)/$(MUSL)/release/sandbox-launch
 INSTALLED := installed_read installed_prompts installed_replay installed_retries installed_commands \
-	installed_direct_write installed_write installed_undo killed_writes guarded_reads real_projects confinement
+	installed_direct_write installed_write installed_undo fail_points killed_writes guarded_reads real_projects confinement
 SURFACE := contract cli house
 ROUNDS ?= 5
 
@@ -110,7 +110,8 @@ $(FOREIGN_HOME)/ready: tests/foreign/package.json tests/foreign/package-lock.jso
 	touch $@
 
 .PHONY: soak
-soak: build claude ## The installed suite again and again (ROUNDS=5), long properties, 10,000 kills during writes
+soak: build claude ## The installed suite again and again (ROUNDS=5), long properties, deep models, 10,000 kills during writes
+	MODEL=deep cargo test --locked -p executor-svc --test model
 	PROPTEST_CASES=100000 cargo test --locked -p executor-svc --lib
 	KILLS=10000 cargo test --locked -p gatehouse-tests --test killed_writes -- --nocapture
 	@for round in $$(seq 1 $(ROUNDS)); do echo "soak: round $$round of $(ROUNDS)"; \

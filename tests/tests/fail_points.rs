@@ -11,7 +11,7 @@ mod table;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use gatehouse_tests::binaries::repository;
 use gatehouse_tests::claude;
@@ -20,7 +20,7 @@ use life::Life;
 use table::{ROWS, Row};
 
 /// How many are at it at the same time, each with a gateway of its own.
-const LANES: usize = 3;
+const LANES: usize = 6;
 
 /// Names after `=`: what the executor itself knows.
 fn points() -> BTreeSet<String> {
@@ -66,7 +66,7 @@ fn camel(name: &str) -> String {
     words.map(|word| word[..1].to_uppercase() + &word[1..]).collect()
 }
 
-async fn lane(claude: PathBuf, rows: &Mutex<Vec<&'static Row>>) {
+async fn lane(claude: PathBuf, rows: Arc<Mutex<Vec<&'static Row>>>) {
     loop {
         let next = rows.lock().unwrap().pop();
         let Some(row) = next else { return };
@@ -81,8 +81,8 @@ async fn whatever_the_instant_of_a_crash_nothing_is_lost_and_nothing_is_done_twi
     let only = std::env::var("FAIL_POINT").ok();
     let chosen =
         ROWS.iter().rev().filter(|row| only.as_ref().is_none_or(|only| row.at.starts_with(only.as_str())));
-    let rows = Mutex::new(chosen.collect());
-    let lanes: [_; LANES] = std::array::from_fn(|_| lane(claude.clone(), &rows));
-    let [a, b, c] = lanes;
-    tokio::join!(a, b, c);
+    let rows: Arc<Mutex<Vec<_>>> = Arc::new(Mutex::new(chosen.collect()));
+    let mut lanes = tokio::task::JoinSet::new();
+    (0..LANES).for_each(|_| drop(lanes.spawn(lane(claude.clone(), rows.clone()))));
+    lanes.join_all().await;
 }

@@ -79,6 +79,11 @@ impl Gateway {
                 step.effects.retain(|effect| !matches!(effect, Effect::EndRunner { .. }));
                 Ok(step)
             }
+            (Some(Fault::LeavesTurnsOpen), command) => {
+                let mut step = apply(session, NOW, command)?;
+                step.effects.retain(|effect| !matches!(effect, Effect::TurnAbandoned { .. }));
+                Ok(step)
+            }
             (_, command) => apply(session, NOW, command),
         }
     }

@@ -21,6 +21,8 @@ pub enum Fault {
     ForgetsOrders,
     /// A former launch passes for the present one.
     TakesOldLaunches,
+    /// A run is closed, and its pending turn is not.
+    LeavesTurnsOpen,
     /// The second receipt of an action replaces the first.
     SettlesAgain,
 }
