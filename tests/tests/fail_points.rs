@@ -10,8 +10,8 @@ mod life;
 mod table;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::path::Path;
+use std::sync::Mutex;
 
 use gatehouse_tests::binaries::repository;
 use gatehouse_tests::claude;
@@ -66,12 +66,13 @@ fn camel(name: &str) -> String {
     words.map(|word| word[..1].to_uppercase() + &word[1..]).collect()
 }
 
-async fn lane(claude: PathBuf, rows: Arc<Mutex<Vec<&'static Row>>>) {
+/// Takes one row after the other, each with a gateway of its own.
+async fn lane(claude: &Path, rows: &Mutex<Vec<&'static Row>>) {
     loop {
         let next = rows.lock().unwrap().pop();
         let Some(row) = next else { return };
         println!("{}: {}", row.at, row.holds);
-        Life::begin(claude.clone(), row.at).await.lead_to_its_end(row).await;
+        Life::begin(claude.to_owned(), row.at).await.lead_to_its_end(row).await;
     }
 }
 
@@ -81,8 +82,7 @@ async fn whatever_the_instant_of_a_crash_nothing_is_lost_and_nothing_is_done_twi
     let only = std::env::var("FAIL_POINT").ok();
     let chosen =
         ROWS.iter().rev().filter(|row| only.as_ref().is_none_or(|only| row.at.starts_with(only.as_str())));
-    let rows: Arc<Mutex<Vec<_>>> = Arc::new(Mutex::new(chosen.collect()));
-    let mut lanes = tokio::task::JoinSet::new();
-    (0..LANES).for_each(|_| drop(lanes.spawn(lane(claude.clone(), rows.clone()))));
-    lanes.join_all().await;
+    let rows = Mutex::new(chosen.collect());
+    let lane = || lane(&claude, &rows);
+    tokio::join!(lane(), lane(), lane(), lane(), lane());
 }

@@ -34,7 +34,7 @@ pub async fn end_what_ran_out(engine: &Engine) -> Result<Option<Timestamp>, Faul
     match engine.follow_the_time_of_day().await {
         Ok(0) => {}
         Ok(millis) => {
-            tracing::warn!(millis, "the clock was set, or the machine was suspended; leases moved along")
+            tracing::warn!(millis, "the clock was set, or the machine was suspended; leases moved along");
         }
         // The engine's own clock goes on evenly, so leases are right all the same.
         Err(fault) => tracing::error!(%fault, "the clock could not be set"),
