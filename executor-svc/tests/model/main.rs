@@ -171,7 +171,8 @@ fn models() -> Vec<(&'static str, Bounds)> {
     let writes = Bounds { runs: 1, shapes: &[Shape::Write], ..SMALL };
     let pairs =
         Bounds { leases: 1, actions: 2, foreign: false, shapes: &[Shape::ReadAndWrite], ..writes.clone() };
-    let commands = Bounds { leases: 1, foreign: false, shapes: &[Shape::Command], ..writes.clone() };
+    let commands =
+        Bounds { leases: 1, foreign: false, shapes: &[Shape::Command, Shape::Read], ..writes.clone() };
     let mut models = vec![("lives", lives), ("writes", writes), ("pairs", pairs), ("commands", commands)];
     if std::env::var("MODEL").is_ok_and(|which| which == "deep") {
         models = vec![

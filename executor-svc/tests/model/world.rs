@@ -37,7 +37,6 @@ pub enum Fact {
     NothingBeforeItIsDurable,
     OneMeaningPerId,
     OneReplyPerTurn,
-    WritesAreAccountedFor,
     OldLeasesChangeNothing,
     ReceiptsStay,
     OldLaunchesChangeNothing,

@@ -96,7 +96,7 @@ fn a_stop_that_is_asked_for_again_is_one_stop() {
     assert_eq!(apply(&asked, at(1), stop(&asked)), Err(Refusal::SessionBusy(Status::Stopping)));
     let over = step(&asked, gone(&asked)).session;
     let replay = step(&over, again(&over));
-    assert_eq!((replay.answer, replay.session.state.clone()), (Answer::Replayed, over.state.clone()));
+    assert_eq!((replay.answer, &replay.session.state), (Answer::Replayed, &over.state));
     assert_eq!(step(&over, gone(&session)).session, over, "an end that is seen twice is one end");
 }
 
