@@ -189,7 +189,7 @@ pub fn record(world: &mut World, effect: &Effect) {
         Effect::ActionPrepared { id, .. } => set_action(world, id.as_str(), ActionState::Prepared),
         Effect::ActionUncertain { id, .. } => set_action(world, id.as_str(), ActionState::Uncertain),
         Effect::ActionSettled { id, receipt } => {
-            set_action(world, id.as_str(), ActionState::Done(receipt.ok))
+            set_action(world, id.as_str(), ActionState::Done(receipt.ok));
         }
         Effect::ActionCancelled { id, .. } => set_action(world, id.as_str(), ActionState::Done(false)),
         Effect::LeaseRotated => world.ledger.leases += 1,

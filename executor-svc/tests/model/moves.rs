@@ -75,7 +75,7 @@ pub enum How {
 }
 
 /// How much may happen.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     pub runs: u8,
     pub turns: u8,

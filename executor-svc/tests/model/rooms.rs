@@ -259,7 +259,8 @@ impl Gateway {
     pub fn adopt(&self, world: &mut World) {
         world.executor.phase = Phase::Up;
         let status = world.session.state.status();
-        if !status.is_live() && !(status == Status::LeaseExpired && world.session.ending.is_some()) {
+        let ending = status == Status::LeaseExpired && world.session.ending.is_some();
+        if !status.is_live() && !ending {
             return;
         }
         let _ = self.submit(world, Asker::House, None, |_| Command::Restarted);
