@@ -19,9 +19,6 @@ use gatehouse_tests::claude;
 use life::Life;
 use table::{ROWS, Row};
 
-/// How many are at it at the same time, each with a gateway of its own.
-const LANES: usize = 6;
-
 /// Names after `=`: what the executor itself knows.
 fn points() -> BTreeSet<String> {
     let text = std::fs::read_to_string(repository().join("executor-svc/src/fail_point.rs")).unwrap();

@@ -1,6 +1,7 @@
 //! Where a command meets the ledger: the machine decides, and what it says is kept.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use executor_svc::ledger::once::{Claim, OnceRow};
 use executor_svc::session::{
@@ -58,7 +59,10 @@ impl Gateway {
             world.ledger.once.insert((scope, key), Meaning { content, mints });
         }
         // It only grows, and nothing is decided by it.
-        world.session = Session { revision: 0, ..step.session };
+        let next = Session { revision: 0, ..step.session };
+        if next != *world.session {
+            world.session = Arc::new(next);
+        }
         Ok(step.answer)
     }
 
@@ -126,7 +130,7 @@ fn claim(world: &World, once: Once) -> Claim {
 
 /// What must hold of a decision, whatever it is.
 fn check(world: &mut World, asker: Asker, claim: &Claim, decided: &Result<Step, Refusal>) {
-    let before = &world.session;
+    let before: &Session = &world.session;
     let changes = decided.as_ref().is_ok_and(|step| !step.effects.is_empty() || step.session != *before);
     let mut broken = BTreeSet::new();
     match asker {

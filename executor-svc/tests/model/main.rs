@@ -20,6 +20,7 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use executor_svc::session::{Command, NewSession, Profile, RootBinding, Session, SubagentPolicy, create};
@@ -58,7 +59,7 @@ impl Gateway {
             NOW,
         );
         let mut world = World {
-            session: Session { revision: 0, ..step.session },
+            session: Arc::new(Session { revision: 0, ..step.session }),
             ledger: Ledger { once: BTreeMap::new(), leases: 1, ..Ledger::default() },
             executor: Executor::in_phase(Phase::Up),
             crashes_left: self.bounds.crashes,
@@ -94,7 +95,10 @@ impl Gateway {
             Move::Start => Self::start(world),
             Move::Reconcile(action) => self.reconcile(world, action),
             Move::Adopt => self.adopt(world),
-            Move::TimePasses => world.session.lease.expires_at = world.session.lease.expires_at.moved(-STEP),
+            Move::TimePasses => {
+                let lease = &mut Arc::make_mut(&mut world.session).lease;
+                lease.expires_at = lease.expires_at.moved(-STEP);
+            }
             Move::ForeignWrite(action) => {
                 world.ledger.actions[usize::from(action)].file = File::Foreign;
                 world.foreign_left = false;

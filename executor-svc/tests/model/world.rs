@@ -2,6 +2,7 @@
 //! table and the disk hold.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use executor_svc::clock::Timestamp;
 use executor_svc::session::Session;
@@ -16,8 +17,8 @@ pub const LEASE_STEPS: u64 = 2;
 /// Everything that there is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct World {
-    /// The machine's value, as it was committed last.
-    pub session: Session,
+    /// The machine's value, as it was committed last; most moves leave it as it is.
+    pub session: Arc<Session>,
     /// The other tables.
     pub ledger: Ledger,
     /// The executor's process.
