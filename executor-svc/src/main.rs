@@ -21,6 +21,7 @@ use executor_svc::files::{self, FilePolicy, FilePolicyConfig};
 use executor_svc::ledger;
 use executor_svc::rpc::{self, Services, Sockets};
 use executor_svc::runner::Runners;
+use executor_svc::skill::Skills;
 use executor_svc::worktree::{WorktreeSettings, Worktrees};
 use gatehouse_proto::socket::make_private_dir;
 use nix::fcntl::{Flock, FlockArg};
@@ -72,7 +73,9 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     };
     let settings = Settings::load(&overrides)?;
     if arguments.check_config {
-        writeln!(std::io::stdout(), "{}", settings.summary())?;
+        let mut summary = settings.summary();
+        summary["skills"] = Skills::new(&settings.skills).allowlist().summary();
+        writeln!(std::io::stdout(), "{summary}")?;
         return Ok(());
     }
     start_logging();
@@ -178,7 +181,8 @@ fn actions(engine: &Engine, umask: Mode) -> Result<Actions, Failure> {
             WithoutExchange::Refuse => replace::WithoutExchange::Refuse,
         },
     };
-    let content = ContentStore::open(&settings.state_dir.join("content"), writing.content_bytes)?;
+    let content = ContentStore::open(&settings.state_dir.join("content"), writing.content_bytes)?
+        .with_ledger(engine.ledger_readers());
     Ok(Actions::new(engine.clone(), commands, Replacer::new(options), content))
 }
 

@@ -7,6 +7,7 @@
 mod crash;
 mod exclusive;
 mod flight;
+mod looking;
 mod performing;
 mod record;
 mod recovery;
@@ -15,7 +16,6 @@ mod time;
 mod watchers;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId};
 use rusqlite::Connection;
@@ -33,7 +33,7 @@ use crate::clock::Clock;
 use crate::config::Settings;
 use crate::files::FilePolicy;
 use crate::ledger::once::{Claim, OnceRow};
-use crate::ledger::{LedgerError, Opened, WriteError, once, sessions};
+use crate::ledger::{LedgerError, Opened, Readers, WriteError, once, sessions};
 use crate::session::{Answer, Command, Effect, NewSession, Refusal, Session, Step, apply, create};
 
 /// Where the keys of starts hold.
@@ -211,6 +211,12 @@ impl Engine {
         &self.shared.performing
     }
 
+    /// Reads the ledger without the engine.
+    #[must_use]
+    pub fn ledger_readers(&self) -> Readers {
+        self.shared.ledger.readers.clone()
+    }
+
     /// Shows the journal's last place, and each later one.
     #[must_use]
     pub fn journal_head(&self) -> watch::Receiver<u64> {
@@ -249,6 +255,17 @@ impl Engine {
         look: impl FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
     ) -> Result<T, LedgerError> {
         self.shared.ledger.readers.read(look).await
+    }
+
+    /// The same on the caller's own thread, which may block.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn read_blocking<T>(
+        &self,
+        look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        self.shared.ledger.readers.read_blocking(look)
     }
 
     /// A session as it is.
@@ -342,46 +359,6 @@ impl Engine {
             engine.commit(tx, Some(&before), step, once.as_ref().filter(|_| fresh))
         });
         Ok(done.await?)
-    }
-
-    /// Looks at a session with a lease. Writes only when the lease is worth renewing; where it cannot be written, the
-    /// answer is still given, with the lease as it was.
-    ///
-    /// # Errors
-    /// As [`Engine::submit`].
-    pub async fn look(&self, id: &SessionId, lease: LeaseId) -> Result<Outcome, Fault> {
-        let before = self.load(id).await?;
-        let step = apply(&before, self.now(), Command::Look { lease: lease.clone() })?;
-        if step.session == before {
-            return Ok(Outcome { session: before, answer: step.answer });
-        }
-        match self.submit(id, None, move |_, _| Ok(Command::Look { lease })).await {
-            Err(Fault::Ledger(error)) => {
-                tracing::error!(%error, "a lease could not be renewed");
-                Ok(Outcome { session: before, answer: step.answer })
-            }
-            other => other,
-        }
-    }
-
-    /// Waits until `enough` holds of the session, at most for `wait`, and gives it as it then is.
-    ///
-    /// # Errors
-    /// As [`Engine::load`].
-    pub async fn wait_until(
-        &self,
-        id: &SessionId,
-        wait: Duration,
-        enough: impl Fn(&Session) -> bool,
-    ) -> Result<Session, Fault> {
-        let mut changes = self.watch(id);
-        let deadline = tokio::time::Instant::now() + wait;
-        loop {
-            let session = self.load(id).await?;
-            if enough(&session) || tokio::time::timeout_at(deadline, changes.changed()).await.is_err() {
-                return Ok(session);
-            }
-        }
     }
 
     /// A change of the ledger that is no command: which process serves a run.

@@ -8,6 +8,7 @@
 //! The ledger knows rows, not rules: what may follow what is decided in `session`.
 
 pub mod actions;
+pub mod blobs;
 pub mod contents;
 pub mod journal;
 pub mod once;
@@ -15,6 +16,7 @@ mod open;
 mod readers;
 pub mod runs;
 pub mod sessions;
+pub mod skills;
 pub mod turns;
 mod writer;
 

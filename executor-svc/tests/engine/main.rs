@@ -17,6 +17,7 @@ mod program;
 mod prune;
 mod resolve;
 mod restarts;
+mod skills;
 mod twins;
 mod undo;
 mod waits;

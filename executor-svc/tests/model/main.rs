@@ -55,6 +55,7 @@ impl Gateway {
                 recovery_hash: String::new(),
                 run_id: ids::run(0),
                 prompt: String::new(),
+                skills: Vec::new(),
             },
             NOW,
         );
