@@ -129,6 +129,13 @@ impl ManualClock {
     pub fn jump(&self, millis: i64) {
         move_by(&self.time_of_day, millis);
     }
+
+    /// Puts it back, as a clock does that does not run evenly.
+    pub fn put_back(&self, by: Duration) {
+        let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+        move_by(&self.now, -millis);
+        move_by(&self.time_of_day, -millis);
+    }
 }
 
 impl Clock for ManualClock {

@@ -191,7 +191,7 @@ impl Gateway {
         let mut operator = self.operator();
         until("the executor answers Health", async || {
             if let Ok(Some(status)) = child.try_wait() {
-                panic!("the executor ended at once ({status}): {}", self.read_log("executor.log"));
+                panic!("the executor ended at once ({status}): {}", self.logged("executor.log"));
             }
             operator.health(HealthRequest {}).await.ok()
         })
@@ -252,6 +252,17 @@ impl Gateway {
         if let Some(mut child) = self.executor.take() {
             processes::signal(child.id(), Signal::SIGTERM);
             child.wait().expect("the executor can be waited for");
+        }
+    }
+
+    /// SIGTERM for the front; waits for its end.
+    ///
+    /// # Panics
+    /// When it cannot be waited for.
+    pub fn end_front(&mut self) {
+        if let Some(mut child) = self.front.take() {
+            processes::signal(child.id(), Signal::SIGTERM);
+            child.wait().expect("the front can be waited for");
         }
     }
 
@@ -316,6 +327,11 @@ impl Gateway {
         self.secrets.learn_session(brain, &self.runtime_dir());
     }
 
+    /// Learns the secrets of whatever serves a Claude session at this moment, for the scan at the end.
+    pub fn learn_run(&mut self, claude_session_id: &str) {
+        self.secrets.learn_run(claude_session_id, &self.runtime_dir());
+    }
+
     /// For a test that names the gateway's own directories or processes in its calls: answers may repeat them, logs may
     /// not.
     pub const fn names_internals(&mut self) {
@@ -336,7 +352,9 @@ impl Gateway {
         output
     }
 
-    fn read_log(&self, name: &str) -> String {
+    /// What a process has logged so far.
+    #[must_use]
+    pub fn logged(&self, name: &str) -> String {
         std::fs::read_to_string(self.top.join(name)).unwrap_or_default()
     }
 
@@ -367,7 +385,7 @@ impl Gateway {
         })
         .await;
         for log in ["executor.log", "front.log", "stdio.log"] {
-            self.record.add(Way::Log, self.read_log(log));
+            self.record.add(Way::Log, self.logged(log));
         }
         let found = scan::scan(&self.record.pieces(), &self.secrets);
         assert!(found.is_empty(), "things left the gateway that must not:\n{}", found.join("\n"));

@@ -2,7 +2,11 @@
 
 mod demo;
 mod diff;
+mod doctor;
 mod down;
+pub(crate) mod install;
+mod manual;
+mod progress;
 mod prune;
 mod resolve;
 mod sessions;
@@ -33,7 +37,12 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<(), Failure> {
     let place = cli.place;
     match cli.command {
         Command::Up(options) => up::run(place, options, screen).await,
-        Command::Down => down::run(&runtime_dir(&place).await?, screen).await,
+        Command::Down => down::run(&place, screen).await,
+        Command::Doctor(options) => doctor::run(place, &options, screen).await,
+        Command::Install(options) => install::install(place, options, screen).await,
+        Command::Uninstall(options) => install::uninstall(place, options, screen).await,
+        Command::Completions(options) => manual::completions(&options, screen),
+        Command::Man(options) => manual::pages(&options, screen),
         Command::Sessions(options) => sessions::run(connect(&place).await?, &options, screen).await,
         Command::Show(options) => show::run(connect(&place).await?, options, screen).await,
         Command::Watch(options) => watch::run(connect(&place).await?, options, screen).await,

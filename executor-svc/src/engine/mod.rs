@@ -7,8 +7,8 @@
 mod crash;
 mod exclusive;
 mod flight;
-mod looking;
 mod performing;
+mod pulse;
 mod record;
 mod recovery;
 mod territory;
@@ -25,15 +25,18 @@ use tokio::sync::watch;
 pub use exclusive::Remark;
 pub use flight::{Flight, Takeoff};
 pub use performing::{Entry, Performed, Performing};
+pub use pulse::BEAT;
 pub use recovery::{Guess, RecoverySecret, SecretError, Tries, private_file};
 pub use territory::taken_meanwhile;
-pub use watchers::Watchers;
+pub use watchers::{Change, Watchers};
 
 use crate::clock::Clock;
 use crate::config::Settings;
+use crate::contact::ContactBook;
 use crate::files::FilePolicy;
 use crate::ledger::once::{Claim, OnceRow};
-use crate::ledger::{LedgerError, Opened, Readers, WriteError, once, sessions};
+use crate::ledger::{LedgerError, Opened, WriteError, once, sessions};
+use crate::metrics::Metrics;
 use crate::session::{Answer, Command, Effect, NewSession, Refusal, Session, Step, apply, create};
 
 /// Where the keys of starts hold.
@@ -133,7 +136,10 @@ struct Shared {
     secret: RecoverySecret,
     tries: Tries,
     watchers: Watchers,
+    metrics: Metrics,
+    contact: ContactBook,
     performing: Performing,
+    pulse: pulse::Pulse,
     journal_head: watch::Sender<u64>,
     launches: watch::Sender<bool>,
     orders: UnboundedSender<Order>,
@@ -165,6 +171,7 @@ impl Engine {
     #[must_use]
     pub fn new(parts: Parts, clock: Arc<dyn Clock>) -> Self {
         let Parts { ledger, settings, policy, secret, orders } = parts;
+        let contact = ContactBook::open(&settings.state_dir);
         let shared = Shared {
             ledger,
             clock,
@@ -173,7 +180,10 @@ impl Engine {
             secret,
             tries: Tries::default(),
             watchers: Watchers::default(),
+            metrics: Metrics::default(),
+            contact,
             performing: Performing::default(),
+            pulse: pulse::Pulse::default(),
             journal_head: watch::Sender::new(0),
             launches: watch::Sender::new(true),
             orders,
@@ -211,10 +221,16 @@ impl Engine {
         &self.shared.performing
     }
 
-    /// Reads the ledger without the engine.
+    /// What is counted.
     #[must_use]
-    pub fn ledger_readers(&self) -> Readers {
-        self.shared.ledger.readers.clone()
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
+    }
+
+    /// What the front has seen of its clients.
+    #[must_use]
+    pub fn contact(&self) -> &ContactBook {
+        &self.shared.contact
     }
 
     /// Shows the journal's last place, and each later one.
@@ -225,7 +241,7 @@ impl Engine {
 
     /// Shows that a session changed. Subscribe before looking.
     #[must_use]
-    pub fn watch(&self, session: &SessionId) -> watch::Receiver<u64> {
+    pub fn watch(&self, session: &SessionId) -> watch::Receiver<Change> {
         self.shared.watchers.subscribe(session)
     }
 
@@ -257,24 +273,14 @@ impl Engine {
         self.shared.ledger.readers.read(look).await
     }
 
-    /// The same on the caller's own thread, which may block.
-    ///
-    /// # Errors
-    /// When the ledger cannot be read.
-    pub fn read_blocking<T>(
-        &self,
-        look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
-    ) -> Result<T, LedgerError> {
-        self.shared.ledger.readers.read_blocking(look)
-    }
-
     /// A session as it is.
     ///
     /// # Errors
     /// [`Fault::UnknownSession`], or that the ledger cannot be read.
     pub async fn load(&self, id: &SessionId) -> Result<Session, Fault> {
         let wanted = id.clone();
-        self.read(move |connection| load(connection, &wanted)).await?.ok_or(Fault::UnknownSession)
+        let found = self.read(move |connection| load(connection, &wanted)).await?;
+        found.map(|session| self.with_grace(session)).ok_or(Fault::UnknownSession)
     }
 
     /// The session that a start with this key made before, if there was one.
@@ -348,6 +354,7 @@ impl Engine {
         let capacity = self.shared.settings.limits.live_sessions;
         let done = self.shared.ledger.writer.write(move |tx| {
             let before = load(tx, &id)?.ok_or(WriteError::Refused(Fault::UnknownSession))?;
+            let before = engine.with_grace(before);
             let claim = match &once {
                 Some(once) => once::claim(tx, &once.scope, &once.key, &once.content_hash)?,
                 None => Claim::Fresh,
@@ -361,21 +368,23 @@ impl Engine {
         Ok(done.await?)
     }
 
-    /// A change of the ledger that is no command: which process serves a run.
+    /// Looks at a session with a lease. Writes only when the lease is worth renewing; where it cannot be written, the
+    /// answer is still given, with the lease as it was.
     ///
     /// # Errors
-    /// When the ledger cannot be written.
-    pub async fn note(
-        &self,
-        change: impl FnOnce(&Connection) -> Result<(), LedgerError> + Send + 'static,
-    ) -> Result<(), LedgerError> {
-        let noted = self.shared.ledger.writer.write::<(), (), _>(move |tx| {
-            change(tx)?;
-            Ok(((), Box::new(|| ())))
-        });
-        match noted.await {
-            Ok(()) | Err(WriteError::Refused(())) => Ok(()),
-            Err(WriteError::Ledger(error)) => Err(error),
+    /// As [`Engine::submit`].
+    pub async fn look(&self, id: &SessionId, lease: LeaseId) -> Result<Outcome, Fault> {
+        let before = self.load(id).await?;
+        let step = apply(&before, self.now(), Command::Look { lease: lease.clone() })?;
+        if step.session == before {
+            return Ok(Outcome { session: before, answer: step.answer });
+        }
+        match self.submit(id, None, move |_, _| Ok(Command::Look { lease })).await {
+            Err(Fault::Ledger(error)) => {
+                tracing::error!(%error, "a lease could not be renewed");
+                Ok(Outcome { session: before, answer: step.answer })
+            }
+            other => other,
         }
     }
 
@@ -424,6 +433,7 @@ impl Engine {
                     self.order(Order::End { session: session.id.clone(), run: run_id.clone() });
                 }
                 Effect::ActionCancelled { id, .. } => self.shared.performing.cancel(id),
+                Effect::TurnOpened { .. } => self.shared.metrics.turn(),
                 _ => {}
             }
         }

@@ -38,6 +38,7 @@ impl Engine {
             // On the writer thread: no decision falls between the commit and this.
             let after = move || {
                 engine.shared.clock.follow(millis);
+                engine.shared.pulse.clock_moved(millis);
                 engine.shared.journal_head.send_replace(head);
             };
             Ok((millis, Box::new(after)))

@@ -10,6 +10,7 @@
 pub mod actions;
 pub mod blobs;
 pub mod contents;
+pub mod health;
 pub mod journal;
 pub mod once;
 mod open;
