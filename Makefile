@@ -25,7 +25,7 @@ MUSL := $(shell uname -m)-unknown-linux-musl
 STATIC_LAUNCHER := $(BUILD)/$(MUSL)/release/sandbox-launch
 INSTALLED := installed_read installed_prompts installed_replay installed_retries installed_commands \
 	installed_direct_write installed_write installed_undo installed_skills installed_tunnel \
-	installed_export killed_writes guarded_reads real_projects confinement runners chaos
+	installed_export fail_points killed_writes guarded_reads real_projects confinement runners chaos
 SURFACE := contract cli services doctor metrics house documents many_sessions
 FOREIGN := foreign foreign_projects foreign_report foreign_automation services_instance
 ROUNDS ?= 5
@@ -122,9 +122,10 @@ $(FOREIGN_HOME)/ready: tests/foreign/package.json tests/foreign/package-lock.jso
 	touch $@
 
 .PHONY: soak
-soak: build claude ## The installed suite again and again (ROUNDS=5), long properties, chaos (CHAOS_ROUNDS=2000), 200 sessions
+soak: build claude ## The installed suite again and again (ROUNDS=5), long properties, deep models, chaos (CHAOS_ROUNDS=2000), 200 sessions
 	MANY_SESSIONS=200 MANY_SECONDS=60 cargo test --locked -p gatehouse-tests --test many_sessions -- --nocapture
 	CHAOS_ROUNDS=$(CHAOS_ROUNDS) cargo test --locked -p gatehouse-tests --test chaos -- --nocapture
+	MODEL=deep cargo test --locked -p executor-svc --test model
 	PROPTEST_CASES=100000 cargo test --locked -p executor-svc --lib
 	KILLS=10000 cargo test --locked -p gatehouse-tests --test killed_writes -- --nocapture
 	@for round in $$(seq 1 $(ROUNDS)); do echo "soak: round $$round of $(ROUNDS)"; \

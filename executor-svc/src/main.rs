@@ -15,6 +15,7 @@ use executor_svc::commands::Commands;
 use executor_svc::config::{HardLinks, LogFormat, NetworkFileSystems, Overrides, Settings, WithoutExchange};
 use executor_svc::content::ContentStore;
 use executor_svc::engine::{Engine, Parts, RecoverySecret, private_file};
+use executor_svc::fail_point;
 use executor_svc::files::replace::{self, ReplaceOptions, Replacer};
 use executor_svc::files::{self, FilePolicy, FilePolicyConfig};
 use executor_svc::ledger;
@@ -79,6 +80,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     start_logging(settings.log_format);
+    fail_point::arm_from_environment();
     let umask = harden()?;
     allow_many_files();
     make_private_dir(&settings.state_dir)?;
@@ -217,7 +219,7 @@ async fn serve(settings: Settings, umask: Mode) -> Result<(), Failure> {
         settings,
         orders,
     };
-    let engine = Engine::new(parts, Arc::new(SystemClock));
+    let engine = Engine::new(parts, Arc::new(SystemClock::start()));
     let actions = actions(&engine, umask)?;
     actions.reconcile().await?;
     let worktrees = Arc::new(worktrees(&engine));

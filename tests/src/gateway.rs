@@ -222,16 +222,25 @@ impl Gateway {
 
     /// Waits until the executor has ended by itself, at most for `patience`; whether it has.
     pub async fn executor_ends(&mut self, patience: std::time::Duration) -> bool {
-        let Some(child) = &mut self.executor else { return true };
+        self.executor.is_none() || self.executor_status(patience).await.is_some()
+    }
+
+    /// The same, and how it ended; `None` if it has not, or had been seen to end before.
+    pub async fn executor_status(
+        &mut self,
+        patience: std::time::Duration,
+    ) -> Option<std::process::ExitStatus> {
         let deadline = tokio::time::Instant::now() + patience;
-        while tokio::time::Instant::now() < deadline {
-            if let Ok(Some(_)) = child.try_wait() {
+        loop {
+            if let Ok(Some(status)) = self.executor.as_mut()?.try_wait() {
                 self.executor = None;
-                return true;
+                return Some(status);
+            }
+            if tokio::time::Instant::now() >= deadline {
+                return None;
             }
             tokio::time::sleep(std::time::Duration::from_millis(2)).await;
         }
-        false
     }
 
     /// SIGKILL for the front.

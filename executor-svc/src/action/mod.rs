@@ -29,6 +29,7 @@ use rusqlite::Connection;
 use crate::commands::Commands;
 use crate::content::{ContentFault, ContentStore, Keeping};
 use crate::engine::{Engine, Fault, Flight, Once, Outcome, Takeoff};
+use crate::fail_point::{FailPoint, reach};
 use crate::files::replace::Replacer;
 use crate::files::{Root, SessionFiles};
 use crate::ledger::LedgerError;
@@ -123,7 +124,10 @@ impl Actions {
                 // Looked at again: until now somebody else may have had it in flight.
                 Takeoff::Begun(flight) => match self.standing(&call).await? {
                     Standing::Settled(row) => return self.short(&row),
-                    Standing::Open(open) => self.perform(*open, flight).await?,
+                    Standing::Open(open) => {
+                        reach(FailPoint::ActionBegun);
+                        self.perform(*open, flight).await?;
+                    }
                 },
                 // Closed without a message: it is over. Look what came of it.
                 Takeoff::InFlight(mut over) => while over.changed().await.is_ok() {},
@@ -232,6 +236,7 @@ impl Actions {
         let context = ToolContext { files, cancel: flight.cancel(), deadline: Instant::now() + READ_TIME };
         let performed = open.id.clone();
         let receipt = blocking(move || tools::perform(&input, &context, budget, &performed)).await?;
+        reach(FailPoint::ActionPerformed);
         self.settle(&open.session.id, open.id, receipt).await
     }
 

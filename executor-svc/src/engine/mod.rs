@@ -4,6 +4,7 @@
 //! follows from a commit (waking waiters, orders to the runner room, ending actions that were cancelled) happens right
 //! after it on that thread, whether or not the asker is still there. Reading goes past the writer.
 
+mod crash;
 mod exclusive;
 mod flight;
 mod performing;
@@ -11,6 +12,7 @@ mod pulse;
 mod record;
 mod recovery;
 mod territory;
+mod time;
 mod watchers;
 
 use std::sync::Arc;
@@ -28,7 +30,7 @@ pub use recovery::{Guess, RecoverySecret, SecretError, Tries, private_file};
 pub use territory::taken_meanwhile;
 pub use watchers::{Change, Watchers};
 
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Clock;
 use crate::config::Settings;
 use crate::contact::ContactBook;
 use crate::files::FilePolicy;
@@ -231,12 +233,6 @@ impl Engine {
         &self.shared.contact
     }
 
-    /// The present moment.
-    #[must_use]
-    pub fn now(&self) -> Timestamp {
-        self.shared.clock.now()
-    }
-
     /// Shows the journal's last place, and each later one.
     #[must_use]
     pub fn journal_head(&self) -> watch::Receiver<u64> {
@@ -355,6 +351,7 @@ impl Engine {
         command: impl FnOnce(&Connection, Claim) -> Result<Command, LedgerError> + Send + 'static,
     ) -> Result<Outcome, Fault> {
         let (engine, id) = (self.clone(), id.clone());
+        let capacity = self.shared.settings.limits.live_sessions;
         let done = self.shared.ledger.writer.write(move |tx| {
             let before = load(tx, &id)?.ok_or(WriteError::Refused(Fault::UnknownSession))?;
             let before = engine.with_grace(before);
@@ -365,6 +362,7 @@ impl Engine {
             let fresh = claim == Claim::Fresh;
             let command = command(tx, claim)?;
             let step = apply(&before, engine.now(), command).map_err(refused)?;
+            territory::expect_room(tx, capacity, &before, &step.session)?;
             engine.commit(tx, Some(&before), step, once.as_ref().filter(|_| fresh))
         });
         Ok(done.await?)
@@ -407,10 +405,12 @@ impl Engine {
             let row = OnceRow { session_id: session.id.clone(), lease_id: once.mints.clone() };
             once::record(tx, &once.scope, &once.key, &once.content_hash, &row)?;
         }
+        crash::before_commit(&effects);
         let (engine, shown) = (self.clone(), session.clone());
         // Who waits is woken by changes alone: one that asks in a loop would wake itself for ever.
         let news = changed || !effects.is_empty();
         let after = move || {
+            crash::after_commit(&effects);
             if news {
                 engine.after_commit(&shown, &effects, head);
             }
