@@ -25,10 +25,12 @@ MUSL := $(shell uname -m)-unknown-linux-musl
 STATIC_LAUNCHER := $(BUILD)/$(MUSL)/release/sandbox-launch
 INSTALLED := installed_read installed_prompts installed_replay installed_retries installed_commands \
 	installed_direct_write installed_write installed_undo installed_skills installed_tunnel \
-	installed_export killed_writes guarded_reads real_projects confinement
-SURFACE := contract cli house documents
-FOREIGN := foreign foreign_projects foreign_report foreign_automation
+	installed_export fail_points killed_writes guarded_reads real_projects confinement runners chaos
+SURFACE := contract cli services doctor metrics house documents many_sessions
+FOREIGN := foreign foreign_projects foreign_report foreign_automation services_instance
 ROUNDS ?= 5
+# Some two hours.
+CHAOS_ROUNDS ?= 2000
 DIST ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu aarch64-apple-darwin
 
 .PHONY: help
@@ -87,7 +89,10 @@ test-installed-skills: build claude ## Only the suite about skills with it
 .PHONY: installed
 installed:
 	cargo test --locked -p runner-shim --test claude
-	cargo test --locked -p gatehouse-tests $(INSTALLED:%=--test %)
+	cargo test --locked -p gatehouse-tests $(addprefix --test ,$(filter-out runners chaos,$(INSTALLED)))
+	@# Most of them wait for a lease to run out, and do so at the same time.
+	cargo test --locked -p gatehouse-tests --test runners -- --test-threads 8
+	cargo test --locked -p gatehouse-tests --test chaos -- --nocapture
 
 .PHONY: skipped
 skipped:
@@ -117,11 +122,14 @@ $(FOREIGN_HOME)/ready: tests/foreign/package.json tests/foreign/package-lock.jso
 	touch $@
 
 .PHONY: soak
-soak: build claude ## The installed suite again and again (ROUNDS=5), long properties, 10,000 kills during writes
+soak: build claude ## The installed suite again and again (ROUNDS=5), long properties, deep models, chaos (CHAOS_ROUNDS=2000), 200 sessions
+	MANY_SESSIONS=200 MANY_SECONDS=60 cargo test --locked -p gatehouse-tests --test many_sessions -- --nocapture
+	CHAOS_ROUNDS=$(CHAOS_ROUNDS) cargo test --locked -p gatehouse-tests --test chaos -- --nocapture
+	MODEL=deep cargo test --locked -p executor-svc --test model
 	PROPTEST_CASES=100000 cargo test --locked -p executor-svc --lib
 	KILLS=10000 cargo test --locked -p gatehouse-tests --test killed_writes -- --nocapture
 	@for round in $$(seq 1 $(ROUNDS)); do echo "soak: round $$round of $(ROUNDS)"; \
-		$(MAKE) --no-print-directory installed; done
+		CHAOS_ROUNDS=60 $(MAKE) --no-print-directory installed; done
 	@echo 'make soak: $(ROUNDS) rounds passed'
 
 .PHONY: bench

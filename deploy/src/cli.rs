@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use gatehouse_proto::skill::SkillId;
 
+use crate::install::Manager;
 use crate::settings::Place;
 use crate::tunnel::TunnelId;
 
@@ -29,6 +30,12 @@ pub enum Command {
     Up(Up),
     /// End the gateway and its sessions
     Down,
+    /// Look at everything that has to be in its place, and tell what to do about what is not
+    Doctor(Doctor),
+    /// Make two services of the gateway, which start with your log-in (systemd user units, LaunchAgents)
+    Install(Install),
+    /// Take the services away again; state stays
+    Uninstall(Uninstall),
     /// List sessions
     Sessions(Sessions),
     /// Show one session: state, pending turn, actions
@@ -57,6 +64,71 @@ pub enum Command {
     Skills(Skills),
     /// Run a whole session of the real Claude Code on a directory, with a scripted ChatGPT
     Demo(Demo),
+    /// Print the completions of a shell
+    Completions(Completions),
+    /// Write the manual pages into a directory
+    Man(Man),
+}
+
+/// `gatehouse doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// Where the front listens [default: where the gateway that runs says, else as configured]
+    #[arg(long, value_name = "WHERE")]
+    pub listen: Option<String>,
+    /// Print a JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `gatehouse install`.
+#[derive(Debug, Args)]
+pub struct Install {
+    /// Only print what would be installed
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Write the files below this directory instead of /, and start nothing
+    #[arg(long, visible_alias = "prefix", value_name = "DIR")]
+    pub root: Option<PathBuf>,
+    /// Write the files, and start nothing
+    #[arg(long)]
+    pub no_start: bool,
+    /// Overwrite files that were changed since, or are somebody else's
+    #[arg(long)]
+    pub force: bool,
+    /// Install for root, which lets ChatGPT work as root
+    #[arg(long)]
+    pub as_root: bool,
+    /// Where the front listens: ADDRESS:PORT on loopback or unix:PATH [default: as configured]
+    #[arg(long, value_name = "WHERE")]
+    pub listen: Option<String>,
+    /// For which service manager [default: this system's]
+    #[arg(long, value_enum)]
+    pub manager: Option<Manager>,
+}
+
+/// `gatehouse uninstall`.
+#[derive(Debug, Args)]
+pub struct Uninstall {
+    /// Below this directory instead of /, as it was installed
+    #[arg(long, visible_alias = "prefix", value_name = "DIR")]
+    pub root: Option<PathBuf>,
+}
+
+/// `gatehouse completions`.
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// `gatehouse man`.
+#[derive(Debug, Args)]
+pub struct Man {
+    /// The directory, for example ~/.local/share/man/man1
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
 }
 
 /// `gatehouse up`.

@@ -145,12 +145,22 @@ fn fill(template: &str, values: &[(&str, String)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::FrontSettings;
+    use crate::settings::{ClaudeSettings, FrontSettings};
 
     fn settings(listen: &str) -> Settings {
         Settings {
             state_dir: "/s".into(),
             runtime_dir: "/r u".into(),
+            config_file: None,
+            claude: ClaudeSettings {
+                binary: None,
+                candidates: Vec::new(),
+                allow_unverified_version: false,
+                verified_version: "2.1.247".to_owned(),
+                helper_dir: None,
+            },
+            content_bytes: 0,
+            log_format: "auto".to_owned(),
             front: FrontSettings {
                 listen: listen.to_owned(),
                 key_file: "/s/a \"b\"/front.key".into(),

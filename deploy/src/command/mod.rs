@@ -2,8 +2,12 @@
 
 mod demo;
 mod diff;
+mod doctor;
 mod down;
 mod export;
+pub(crate) mod install;
+mod manual;
+mod progress;
 mod prune;
 mod resolve;
 mod sessions;
@@ -35,7 +39,12 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<(), Failure> {
     let place = cli.place;
     match cli.command {
         Command::Up(options) => up::run(place, options, screen).await,
-        Command::Down => down::run(&runtime_dir(&place).await?, screen).await,
+        Command::Down => down::run(&place, screen).await,
+        Command::Doctor(options) => doctor::run(place, &options, screen).await,
+        Command::Install(options) => install::install(place, options, screen).await,
+        Command::Uninstall(options) => install::uninstall(place, options, screen).await,
+        Command::Completions(options) => manual::completions(&options, screen),
+        Command::Man(options) => manual::pages(&options, screen),
         Command::Sessions(options) => sessions::run(connect(&place).await?, &options, screen).await,
         Command::Show(options) => show::run(connect(&place).await?, options, screen).await,
         Command::Watch(options) => watch::run(connect(&place).await?, options, screen).await,

@@ -15,13 +15,17 @@ use crate::settings::{Binaries, Place};
 pub(super) async fn run(place: Place, options: Up, screen: &mut Screen) -> Result<(), Failure> {
     let mut signals = StopSignals::watch()?;
     let binaries = Binaries::beside_this()?;
-    let _hold = Hold::take(&binaries.runtime_dir(&place).await?)?;
+    let mut hold = Hold::take(&binaries.runtime_dir(&place).await?)?;
     let start = Options { place, listen: options.listen, environment: Vec::new(), logs: Logs::Shown };
     let mut gateway = tokio::select! {
         started = Gateway::start(&binaries, start) => started?,
         // The children are killed with their handles; no session can exist yet.
         () = signals.received() => return Ok(()),
     };
+    hold.note(&match gateway.endpoint() {
+        Endpoint::Tcp { address, .. } => address.to_string(),
+        Endpoint::Unix { socket } => format!("unix:{}", socket.display()),
+    })?;
     if options.json {
         screen.line(ready_line(&gateway))?;
     } else {

@@ -4,16 +4,18 @@
 //! follows from a commit (waking waiters, orders to the runner room, ending actions that were cancelled) happens right
 //! after it on that thread, whether or not the asker is still there. Reading goes past the writer.
 
+mod crash;
 mod exclusive;
 mod flight;
 mod performing;
+mod pulse;
 mod record;
 mod recovery;
 mod territory;
+mod time;
 mod watchers;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId};
 use rusqlite::Connection;
@@ -23,15 +25,18 @@ use tokio::sync::watch;
 pub use exclusive::Remark;
 pub use flight::{Flight, Takeoff};
 pub use performing::{Entry, Performed, Performing};
+pub use pulse::BEAT;
 pub use recovery::{Guess, RecoverySecret, SecretError, Tries, private_file};
 pub use territory::taken_meanwhile;
-pub use watchers::Watchers;
+pub use watchers::{Change, Watchers};
 
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Clock;
 use crate::config::Settings;
+use crate::contact::ContactBook;
 use crate::files::FilePolicy;
 use crate::ledger::once::{Claim, OnceRow};
-use crate::ledger::{LedgerError, Opened, Readers, WriteError, once, sessions};
+use crate::ledger::{LedgerError, Opened, WriteError, once, sessions};
+use crate::metrics::Metrics;
 use crate::session::{Answer, Command, Effect, NewSession, Refusal, Session, Step, apply, create};
 
 /// Where the keys of starts hold.
@@ -131,7 +136,10 @@ struct Shared {
     secret: RecoverySecret,
     tries: Tries,
     watchers: Watchers,
+    metrics: Metrics,
+    contact: ContactBook,
     performing: Performing,
+    pulse: pulse::Pulse,
     journal_head: watch::Sender<u64>,
     launches: watch::Sender<bool>,
     orders: UnboundedSender<Order>,
@@ -163,6 +171,7 @@ impl Engine {
     #[must_use]
     pub fn new(parts: Parts, clock: Arc<dyn Clock>) -> Self {
         let Parts { ledger, settings, policy, secret, orders } = parts;
+        let contact = ContactBook::open(&settings.state_dir);
         let shared = Shared {
             ledger,
             clock,
@@ -171,7 +180,10 @@ impl Engine {
             secret,
             tries: Tries::default(),
             watchers: Watchers::default(),
+            metrics: Metrics::default(),
+            contact,
             performing: Performing::default(),
+            pulse: pulse::Pulse::default(),
             journal_head: watch::Sender::new(0),
             launches: watch::Sender::new(true),
             orders,
@@ -209,16 +221,16 @@ impl Engine {
         &self.shared.performing
     }
 
-    /// The present moment.
+    /// What is counted.
     #[must_use]
-    pub fn now(&self) -> Timestamp {
-        self.shared.clock.now()
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
     }
 
-    /// Reads the ledger without the engine.
+    /// What the front has seen of its clients.
     #[must_use]
-    pub fn ledger_readers(&self) -> Readers {
-        self.shared.ledger.readers.clone()
+    pub fn contact(&self) -> &ContactBook {
+        &self.shared.contact
     }
 
     /// Shows the journal's last place, and each later one.
@@ -229,7 +241,7 @@ impl Engine {
 
     /// Shows that a session changed. Subscribe before looking.
     #[must_use]
-    pub fn watch(&self, session: &SessionId) -> watch::Receiver<u64> {
+    pub fn watch(&self, session: &SessionId) -> watch::Receiver<Change> {
         self.shared.watchers.subscribe(session)
     }
 
@@ -261,24 +273,14 @@ impl Engine {
         self.shared.ledger.readers.read(look).await
     }
 
-    /// The same on the caller's own thread, which may block.
-    ///
-    /// # Errors
-    /// When the ledger cannot be read.
-    pub fn read_blocking<T>(
-        &self,
-        look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
-    ) -> Result<T, LedgerError> {
-        self.shared.ledger.readers.read_blocking(look)
-    }
-
     /// A session as it is.
     ///
     /// # Errors
     /// [`Fault::UnknownSession`], or that the ledger cannot be read.
     pub async fn load(&self, id: &SessionId) -> Result<Session, Fault> {
         let wanted = id.clone();
-        self.read(move |connection| load(connection, &wanted)).await?.ok_or(Fault::UnknownSession)
+        let found = self.read(move |connection| load(connection, &wanted)).await?;
+        found.map(|session| self.with_grace(session)).ok_or(Fault::UnknownSession)
     }
 
     /// The session that a start with this key made before, if there was one.
@@ -349,8 +351,10 @@ impl Engine {
         command: impl FnOnce(&Connection, Claim) -> Result<Command, LedgerError> + Send + 'static,
     ) -> Result<Outcome, Fault> {
         let (engine, id) = (self.clone(), id.clone());
+        let capacity = self.shared.settings.limits.live_sessions;
         let done = self.shared.ledger.writer.write(move |tx| {
             let before = load(tx, &id)?.ok_or(WriteError::Refused(Fault::UnknownSession))?;
+            let before = engine.with_grace(before);
             let claim = match &once {
                 Some(once) => once::claim(tx, &once.scope, &once.key, &once.content_hash)?,
                 None => Claim::Fresh,
@@ -358,6 +362,7 @@ impl Engine {
             let fresh = claim == Claim::Fresh;
             let command = command(tx, claim)?;
             let step = apply(&before, engine.now(), command).map_err(refused)?;
+            territory::expect_room(tx, capacity, &before, &step.session)?;
             engine.commit(tx, Some(&before), step, once.as_ref().filter(|_| fresh))
         });
         Ok(done.await?)
@@ -383,44 +388,6 @@ impl Engine {
         }
     }
 
-    /// Waits until `enough` holds of the session, at most for `wait`, and gives it as it then is.
-    ///
-    /// # Errors
-    /// As [`Engine::load`].
-    pub async fn wait_until(
-        &self,
-        id: &SessionId,
-        wait: Duration,
-        enough: impl Fn(&Session) -> bool,
-    ) -> Result<Session, Fault> {
-        let mut changes = self.watch(id);
-        let deadline = tokio::time::Instant::now() + wait;
-        loop {
-            let session = self.load(id).await?;
-            if enough(&session) || tokio::time::timeout_at(deadline, changes.changed()).await.is_err() {
-                return Ok(session);
-            }
-        }
-    }
-
-    /// A change of the ledger that is no command: which process serves a run.
-    ///
-    /// # Errors
-    /// When the ledger cannot be written.
-    pub async fn note(
-        &self,
-        change: impl FnOnce(&Connection) -> Result<(), LedgerError> + Send + 'static,
-    ) -> Result<(), LedgerError> {
-        let noted = self.shared.ledger.writer.write::<(), (), _>(move |tx| {
-            change(tx)?;
-            Ok(((), Box::new(|| ())))
-        });
-        match noted.await {
-            Ok(()) | Err(WriteError::Refused(())) => Ok(()),
-            Err(WriteError::Ledger(error)) => Err(error),
-        }
-    }
-
     fn commit(
         &self,
         tx: &Connection,
@@ -438,10 +405,12 @@ impl Engine {
             let row = OnceRow { session_id: session.id.clone(), lease_id: once.mints.clone() };
             once::record(tx, &once.scope, &once.key, &once.content_hash, &row)?;
         }
+        crash::before_commit(&effects);
         let (engine, shown) = (self.clone(), session.clone());
         // Who waits is woken by changes alone: one that asks in a loop would wake itself for ever.
         let news = changed || !effects.is_empty();
         let after = move || {
+            crash::after_commit(&effects);
             if news {
                 engine.after_commit(&shown, &effects, head);
             }
@@ -464,6 +433,7 @@ impl Engine {
                     self.order(Order::End { session: session.id.clone(), run: run_id.clone() });
                 }
                 Effect::ActionCancelled { id, .. } => self.shared.performing.cancel(id),
+                Effect::TurnOpened { .. } => self.shared.metrics.turn(),
                 _ => {}
             }
         }

@@ -2,6 +2,7 @@
 
 mod actions;
 mod asks;
+mod diagnose;
 mod ends;
 mod events;
 mod export;
@@ -247,6 +248,10 @@ impl Operator for OperatorService {
         _: Request<v1::VerifyLedgerRequest>,
     ) -> Result<Response<v1::VerifyLedgerReply>, Wire> {
         Ok(Response::new(self.verify().await.map_err(spoken)?))
+    }
+
+    async fn diagnose(&self, _: Request<v1::DiagnoseRequest>) -> Result<Response<v1::DiagnoseReply>, Wire> {
+        Ok(Response::new(self.diagnosis().await?))
     }
 
     async fn shutdown(

@@ -19,7 +19,7 @@ pub const RESTART_GRACE: Duration = Duration::from_secs(60);
 const RENEWAL_STEPS: u32 = 60;
 
 /// A lease.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lease {
     /// Its id.
     pub id: LeaseId,
@@ -46,6 +46,12 @@ impl Lease {
     #[must_use]
     pub fn expired(&self, now: Timestamp) -> bool {
         now >= self.expires_at
+    }
+
+    /// Whether it ends later than any call before this moment can have promised.
+    #[must_use]
+    pub fn is_too_long(&self, now: Timestamp) -> bool {
+        self.expires_at > now.after(self.ttl().max(RESTART_GRACE))
     }
 
     /// What is left of it.
@@ -130,6 +136,10 @@ pub(super) fn recover(
 
 /// The reaper's question.
 pub(super) fn check(mut session: Session, now: Timestamp) -> Step {
+    // The clock was put back: no lease lasts longer than it was promised.
+    if session.lease.is_too_long(now) {
+        session.lease.expires_at = now.after(session.lease.ttl());
+    }
     if !session.state.status().is_live() || session.state == State::Stopping || !session.lease.expired(now) {
         return done(session, Vec::new());
     }
@@ -143,14 +153,32 @@ pub(super) fn check(mut session: Session, now: Timestamp) -> Step {
     done(session, effects)
 }
 
-/// A new executor: the callers could not call while there was none.
+/// Somebody set the clock, or the machine was suspended: a lease is so many seconds, whatever the time of day.
+pub(super) fn clock_moved(mut session: Session, millis: i64) -> Step {
+    if session.state.status().is_live() {
+        session.lease.expires_at = session.lease.expires_at.moved(millis);
+    }
+    done(session, Vec::new())
+}
+
+/// A new executor: the callers could not call while there was none. If the clock was put back meanwhile, the lease is
+/// no longer than a fresh one all the same.
 pub(super) fn grace_after_restart(session: &mut Session, now: Timestamp) {
-    session.lease.expires_at = session.lease.expires_at.max(now.after(RESTART_GRACE));
+    let longest = now.after(session.lease.ttl().max(RESTART_GRACE));
+    session.lease.expires_at = session.lease.expires_at.max(now.after(RESTART_GRACE)).min(longest);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lease_from_the_future_is_noticed() {
+        let at = Timestamp::from_millis;
+        let lease = Lease::new(LeaseId::mint(), Duration::from_secs(1800), at(10_000_000));
+        assert!(!lease.is_too_long(at(10_000_000)) && !lease.is_too_long(at(99_000_000)));
+        assert!(lease.is_too_long(at(9_999_999)));
+    }
 
     #[test]
     fn renewing_moves_in_steps_and_never_backwards() {
