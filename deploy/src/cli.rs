@@ -83,6 +83,7 @@ pub struct Doctor {
 
 /// `gatehouse install`.
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Install {
     /// Only print what would be installed
     #[arg(long)]

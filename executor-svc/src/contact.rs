@@ -74,7 +74,7 @@ impl ContactBook {
 fn merge(known: &mut Contact, told: Contact) {
     let newer = |known: &mut Option<Moment>, told: Option<Moment>| {
         if told.as_ref().is_some_and(|told| known.as_ref().is_none_or(|known| told.at_ms >= known.at_ms)) {
-            *known = told.map(bounded);
+            *known = told.as_ref().map(bounded);
         }
     };
     newer(&mut known.request, told.request);
@@ -84,7 +84,7 @@ fn merge(known: &mut Contact, told: Contact) {
     if !told.tools_sha256.is_empty() {
         known.tools_sha256 = cut(&told.tools_sha256);
     }
-    for client in told.clients.into_iter().map(bounded) {
+    for client in told.clients.iter().map(bounded) {
         known.clients.retain(|other| other.what != client.what || other.at_ms > client.at_ms);
         if known.clients.iter().all(|other| other.what != client.what) {
             known.clients.push(client);
@@ -94,8 +94,8 @@ fn merge(known: &mut Contact, told: Contact) {
     known.clients.truncate(CLIENTS);
 }
 
-fn bounded(moment: Moment) -> Moment {
-    Moment { what: cut(&moment.what), ..moment }
+fn bounded(moment: &Moment) -> Moment {
+    Moment { what: cut(&moment.what), at_ms: moment.at_ms }
 }
 
 fn cut(words: &str) -> String {

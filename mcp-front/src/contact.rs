@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    fn object(value: Value) -> Map<String, Value> {
+    fn object(value: &Value) -> Map<String, Value> {
         value.as_object().cloned().unwrap_or_default()
     }
 
@@ -148,10 +148,10 @@ mod tests {
         let contact = Contact::default();
         for n in 0..20 {
             let hello = json!({"params": {"clientInfo": {"name": format!("client {}\u{1b}", n % 12)}}});
-            contact.request("initialize", &object(hello));
+            contact.request("initialize", &object(&hello));
         }
         let hello = json!({"params": {"_meta": {"io.modelcontextprotocol/clientInfo": {"name": "modern"}}}});
-        contact.request("server/discover", &object(hello));
+        contact.request("server/discover", &object(&hello));
         let clients = contact.seen().clients;
         assert_eq!((clients.len(), clients[0].what.as_str()), (CLIENTS, "modern"));
         assert_eq!(clients[1].what, "client 7");

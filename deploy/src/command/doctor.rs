@@ -62,7 +62,8 @@ async fn examine(place: &Place, options: &Doctor) -> Result<Findings, Failure> {
     let home = Home::find(|name| std::env::var(name).ok())?;
     let asked = executor::gather(&settings).await;
     let diagnosis = asked.diagnosis.as_ref().and_then(|found| found.as_ref().ok());
-    let (endpoint, installed) = (endpoint(&settings, options)?, installed(&binaries, &settings, &home));
+    let installed = installed(&binaries, &settings, &home);
+    let endpoint = endpoint(&settings, options, &installed)?;
     let variables: Option<Vec<String>> =
         installed.record.as_ref().map(|record| record.environment.keys().cloned().collect());
     let config = home.config.clone();
@@ -87,10 +88,16 @@ async fn examine(place: &Place, options: &Doctor) -> Result<Findings, Failure> {
     Ok(Findings { groups, last_call: diagnosis.map(calls::last_call) })
 }
 
-/// Where the front listens: as asked, as the gateway that runs has noted, or as configured.
-fn endpoint(settings: &Settings, options: &Doctor) -> Result<crate::chatgpt::Endpoint, Failure> {
-    let noted = noted_listen(&settings.runtime_dir);
-    let text = options.listen.clone().or(noted).unwrap_or_else(|| settings.front.listen.clone());
+/// Where the front listens: as asked, as the gateway that runs has noted, as it was installed, or as configured.
+fn endpoint(
+    settings: &Settings,
+    options: &Doctor,
+    installed: &services::Facts,
+) -> Result<crate::chatgpt::Endpoint, Failure> {
+    let noted = || noted_listen(&settings.runtime_dir);
+    let recorded = || installed.record.as_ref()?.listen.clone();
+    let text = options.listen.clone().or_else(noted).or_else(recorded);
+    let text = text.unwrap_or_else(|| settings.front.listen.clone());
     Ok(Listen::parse(&text)?.endpoint(None))
 }
 

@@ -67,7 +67,7 @@ pub fn judge(facts: &Facts) -> Vec<Line> {
     match &facts.diagnosis {
         None => {}
         Some(Err(why)) => {
-            lines.push(Line::failed("ledger", format!("it cannot be looked at: {why}"), RESTORE))
+            lines.push(Line::failed("ledger", format!("it cannot be looked at: {why}"), RESTORE));
         }
         Some(Ok(found)) => lines.extend([ledger(found), content(found)]),
     }

@@ -93,7 +93,7 @@ async fn send_to(endpoint: &Endpoint, request: http::request::Builder, body: &st
         .map_err(|error| error.to_string())?;
     match tokio::time::timeout(PATIENCE, send(endpoint, request)).await {
         Ok(answered) => answered.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+        Err(_) => Err(format!("{}: no answer within {} s", endpoint.url(), PATIENCE.as_secs())),
     }
 }
 
@@ -179,7 +179,7 @@ pub fn judge(facts: &Facts) -> Vec<Line> {
         Err(why) => {
             return vec![Line::failed(
                 "front",
-                format!("{}: {why}", facts.endpoint),
+                why.clone(),
                 "Start the gateway. If it listens elsewhere, name the place with --listen.",
             )];
         }

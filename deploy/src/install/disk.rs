@@ -113,7 +113,7 @@ impl Disk {
         }
         let mut changes = Vec::new();
         for (file, found) in plan.files.iter().zip(standing) {
-            changes.push(self.put(file, found)?);
+            changes.push(self.put(file, found.as_deref())?);
         }
         for (file, made) in plan.files.iter().zip(&mut record.files) {
             made.sha256 = vec![sha256_hex(file.content.as_bytes())];
@@ -145,9 +145,9 @@ impl Disk {
             .hint("Look at it and move it away, or have it overwritten with --force."))
     }
 
-    fn put(&self, file: &PlannedFile, found: Option<Vec<u8>>) -> Result<Change, Failure> {
+    fn put(&self, file: &PlannedFile, found: Option<&[u8]>) -> Result<Change, Failure> {
         let path = self.at(&file.path);
-        if found.as_deref() == Some(file.content.as_bytes()) {
+        if found == Some(file.content.as_bytes()) {
             return Ok(Change::Unchanged(path));
         }
         write_whole(&path, file.content.as_bytes(), 0o644)?;
