@@ -1,5 +1,6 @@
 //! One gateway of a test's own: executor and front as processes, each killed and started as the test likes.
 
+mod further;
 mod told;
 
 use std::ffi::OsString;
@@ -191,7 +192,7 @@ impl Gateway {
         let mut operator = self.operator();
         until("the executor answers Health", async || {
             if let Ok(Some(status)) = child.try_wait() {
-                panic!("the executor ended at once ({status}): {}", self.read_log("executor.log"));
+                panic!("the executor ended at once ({status}): {}", self.logged("executor.log"));
             }
             operator.health(HealthRequest {}).await.ok()
         })
@@ -343,7 +344,9 @@ impl Gateway {
         output
     }
 
-    fn read_log(&self, name: &str) -> String {
+    /// What a process has logged so far.
+    #[must_use]
+    pub fn logged(&self, name: &str) -> String {
         std::fs::read_to_string(self.top.join(name)).unwrap_or_default()
     }
 
@@ -374,7 +377,7 @@ impl Gateway {
         })
         .await;
         for log in ["executor.log", "front.log", "stdio.log"] {
-            self.record.add(Way::Log, self.read_log(log));
+            self.record.add(Way::Log, self.logged(log));
         }
         let found = scan::scan(&self.record.pieces(), &self.secrets);
         assert!(found.is_empty(), "things left the gateway that must not:\n{}", found.join("\n"));

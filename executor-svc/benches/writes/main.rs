@@ -8,7 +8,12 @@
 //! * `GATEHOUSE_BENCH_DIR`: where to work, by default the build folder.
 //! * `GATEHOUSE_BENCH_ROUNDS`: another number of rounds.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a measurement fails by panicking"
+)]
 
 mod bare;
 mod editing;
@@ -26,6 +31,9 @@ use table::{Pairs, Spent, Unit, timed};
 
 /// How large the files are.
 const BYTES: usize = 8 * 1024;
+/// How often each does it in a burst: a replacement, and an edit.
+const REPLACEMENTS: usize = 20;
+const EDITS: usize = 10;
 /// How many work side by side.
 const MANY: usize = 32;
 
@@ -100,15 +108,18 @@ fn replacing(top: &Path, alone: usize, bursts: usize, runtime: &tokio::runtime::
     }
     let mut plain_many = Pairs::new("replacing", Unit::Second);
     let mut kept_many = Pairs::new("replacing, contents kept (1 commit)", Unit::Second);
-    const TIMES: usize = 20;
     for _ in 0..bursts {
-        let bare = side_by_side(TIMES, |n| bare::replace(&files[n]));
-        plain_many.add(MANY * TIMES, side_by_side(TIMES, |n| ours.replace(&files[n])), bare);
-        let bare = side_by_side(TIMES, |n| {
+        let bare = side_by_side(REPLACEMENTS, |n| bare::replace(&files[n]));
+        plain_many.add(MANY * REPLACEMENTS, side_by_side(REPLACEMENTS, |n| ours.replace(&files[n])), bare);
+        let bare = side_by_side(REPLACEMENTS, |n| {
             group.commit();
             bare::replace(&files[n]);
         });
-        kept_many.add(MANY * TIMES, side_by_side(TIMES, |n| ours.replace_and_keep(&files[n])), bare);
+        kept_many.add(
+            MANY * REPLACEMENTS,
+            side_by_side(REPLACEMENTS, |n| ours.replace_and_keep(&files[n])),
+            bare,
+        );
     }
     table::print("alone", &[plain, kept]);
     table::print("32 side by side", &[plain_many, kept_many]);
@@ -135,14 +146,13 @@ async fn editing(top: &Path, alone: usize, bursts: usize) {
         one.add(1, ours, timed(|| bare::edit(&files[0], 2, 1, || single.commit())));
     }
     let mut many = Pairs::new("Edit, with its turn (4 commits)", Unit::Second);
-    const TIMES: usize = 10;
     let (group, files) = (Arc::new(group), Arc::new(files));
     for _ in 0..bursts {
         let started = Spent::until_now();
         let mut tasks = tokio::task::JoinSet::new();
         for mut session in sessions.drain(..) {
             tasks.spawn(async move {
-                for _ in 0..TIMES {
+                for _ in 0..EDITS {
                     session.open_turn().await;
                     session.edit().await;
                 }
@@ -152,9 +162,9 @@ async fn editing(top: &Path, alone: usize, bursts: usize) {
         sessions = tasks.join_all().await;
         let ours = started.since();
         let bare = tokio::task::block_in_place(|| {
-            side_by_side(TIMES, |n| bare::edit(&files[n], 3, 1, || group.commit()))
+            side_by_side(EDITS, |n| bare::edit(&files[n], 3, 1, || group.commit()))
         });
-        many.add(MANY * TIMES, ours, bare);
+        many.add(MANY * EDITS, ours, bare);
     }
     table::print("alone", &[one]);
     table::print("32 side by side", &[many]);

@@ -14,7 +14,6 @@ mod territory;
 mod watchers;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId};
 use rusqlite::Connection;
@@ -27,13 +26,15 @@ pub use performing::{Entry, Performed, Performing};
 pub use pulse::BEAT;
 pub use recovery::{Guess, RecoverySecret, SecretError, Tries, private_file};
 pub use territory::taken_meanwhile;
-pub use watchers::Watchers;
+pub use watchers::{Change, Watchers};
 
 use crate::clock::{Clock, Timestamp};
 use crate::config::Settings;
+use crate::contact::ContactBook;
 use crate::files::FilePolicy;
 use crate::ledger::once::{Claim, OnceRow};
-use crate::ledger::{LedgerError, Opened, Readers, WriteError, once, sessions};
+use crate::ledger::{LedgerError, Opened, WriteError, once, sessions};
+use crate::metrics::Metrics;
 use crate::session::{Answer, Command, Effect, NewSession, Refusal, Session, Step, apply, create};
 
 /// Where the keys of starts hold.
@@ -133,6 +134,8 @@ struct Shared {
     secret: RecoverySecret,
     tries: Tries,
     watchers: Watchers,
+    metrics: Metrics,
+    contact: ContactBook,
     performing: Performing,
     pulse: pulse::Pulse,
     journal_head: watch::Sender<u64>,
@@ -166,6 +169,7 @@ impl Engine {
     #[must_use]
     pub fn new(parts: Parts, clock: Arc<dyn Clock>) -> Self {
         let Parts { ledger, settings, policy, secret, orders } = parts;
+        let contact = ContactBook::open(&settings.state_dir);
         let shared = Shared {
             ledger,
             clock,
@@ -174,6 +178,8 @@ impl Engine {
             secret,
             tries: Tries::default(),
             watchers: Watchers::default(),
+            metrics: Metrics::default(),
+            contact,
             performing: Performing::default(),
             pulse: pulse::Pulse::default(),
             journal_head: watch::Sender::new(0),
@@ -213,16 +219,22 @@ impl Engine {
         &self.shared.performing
     }
 
+    /// What is counted.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
+    }
+
+    /// What the front has seen of its clients.
+    #[must_use]
+    pub fn contact(&self) -> &ContactBook {
+        &self.shared.contact
+    }
+
     /// The present moment.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.shared.clock.now()
-    }
-
-    /// Reads the ledger without the engine.
-    #[must_use]
-    pub fn ledger_readers(&self) -> Readers {
-        self.shared.ledger.readers.clone()
     }
 
     /// Shows the journal's last place, and each later one.
@@ -233,7 +245,7 @@ impl Engine {
 
     /// Shows that a session changed. Subscribe before looking.
     #[must_use]
-    pub fn watch(&self, session: &SessionId) -> watch::Receiver<u64> {
+    pub fn watch(&self, session: &SessionId) -> watch::Receiver<Change> {
         self.shared.watchers.subscribe(session)
     }
 
@@ -263,17 +275,6 @@ impl Engine {
         look: impl FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
     ) -> Result<T, LedgerError> {
         self.shared.ledger.readers.read(look).await
-    }
-
-    /// The same on the caller's own thread, which may block.
-    ///
-    /// # Errors
-    /// When the ledger cannot be read.
-    pub fn read_blocking<T>(
-        &self,
-        look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
-    ) -> Result<T, LedgerError> {
-        self.shared.ledger.readers.read_blocking(look)
     }
 
     /// A session as it is.
@@ -389,26 +390,6 @@ impl Engine {
         }
     }
 
-    /// Waits until `enough` holds of the session, at most for `wait`, and gives it as it then is.
-    ///
-    /// # Errors
-    /// As [`Engine::load`].
-    pub async fn wait_until(
-        &self,
-        id: &SessionId,
-        wait: Duration,
-        enough: impl Fn(&Session) -> bool,
-    ) -> Result<Session, Fault> {
-        let mut changes = self.watch(id);
-        let deadline = tokio::time::Instant::now() + wait;
-        loop {
-            let session = self.load(id).await?;
-            if enough(&session) || tokio::time::timeout_at(deadline, changes.changed()).await.is_err() {
-                return Ok(session);
-            }
-        }
-    }
-
     fn commit(
         &self,
         tx: &Connection,
@@ -452,6 +433,7 @@ impl Engine {
                     self.order(Order::End { session: session.id.clone(), run: run_id.clone() });
                 }
                 Effect::ActionCancelled { id, .. } => self.shared.performing.cancel(id),
+                Effect::TurnOpened { .. } => self.shared.metrics.turn(),
                 _ => {}
             }
         }

@@ -11,6 +11,7 @@ use tonic::{Request, Response, Status as Wire};
 
 use super::refusals::{invalid, spoken};
 use crate::action::{Actions, Invocation};
+use crate::config::VERIFIED_CLAUDE;
 use crate::engine::{self, Engine, Fault};
 use crate::folders::SessionFolders;
 use crate::ledger::{LedgerError, runs, turns};
@@ -24,8 +25,6 @@ use crate::tools;
 const AWAIT_LIMIT: Duration = Duration::from_secs(50);
 /// How long Claude Code may wait for one tool call: above every limit of ours, so that ours decide.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(2 * 3600);
-/// The Claude Code that Gatehouse is verified with.
-const VERIFIED_CLAUDE: &str = "2.1.247";
 
 /// The service.
 #[derive(Debug, Clone)]
