@@ -1,7 +1,7 @@
 //! Gatehouse's privileged daemon: it holds the ledger, the files and the launches.
 //!
 //! Rooms, ground floor first; a room imports only from floors below it:
-//! 1. `clock`, `cancel`, `config`, `folders`
+//! 1. `clock`, `cancel`, `config`, `folders`, `state_lock`
 //! 2. `ledger`, `content`, `files`; `commands`: running a program in the sandbox; `worktree`: isolated
 //!    copies of a repository
 //! 3. `session`: the pure session machine
@@ -27,5 +27,6 @@ pub mod ledger;
 pub mod rpc;
 pub mod runner;
 pub mod session;
+pub mod state_lock;
 pub mod tools;
 pub mod worktree;

@@ -93,6 +93,12 @@ impl ContentStore {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// The store in a folder as it is, for looking: nothing is made or removed.
+    #[must_use]
+    pub fn as_it_is(dir: &Path, limit_bytes: u64) -> Self {
+        Self { inner: Arc::new(Inner { dir: dir.to_owned(), limit: limit_bytes, state: Mutex::default() }) }
+    }
+
     /// Keeps a content. It blocks on the disk.
     ///
     /// # Errors

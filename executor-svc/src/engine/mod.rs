@@ -18,7 +18,7 @@ use std::time::Duration;
 use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId};
 use rusqlite::Connection;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 pub use exclusive::Remark;
 pub use flight::{Flight, Takeoff};
@@ -31,11 +31,14 @@ use crate::clock::{Clock, Timestamp};
 use crate::config::Settings;
 use crate::files::FilePolicy;
 use crate::ledger::once::{Claim, OnceRow};
-use crate::ledger::{LedgerError, Opened, WriteError, once, sessions};
+use crate::ledger::{LedgerError, Opened, Trouble, WriteError, once, sessions};
 use crate::session::{Answer, Command, Effect, NewSession, Refusal, Session, Step, apply, create};
 
 /// Where the keys of starts hold.
 pub const START_SCOPE: &str = "start";
+
+/// How many calls may wait for a session to change at the same time; one more is answered at once with what there is.
+const MOST_WAITS: usize = 4096;
 
 /// Why the engine says no.
 #[derive(Debug, thiserror::Error)]
@@ -47,8 +50,13 @@ pub enum Fault {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// As many sessions are live as may be.
-    #[error("{0} sessions are live")]
-    Capacity(u32),
+    #[error("{live} sessions are live, of {limit}")]
+    Capacity {
+        /// How many are.
+        live: u32,
+        /// How many may be.
+        limit: u32,
+    },
     /// Another live session writes there.
     #[error("another live session works in {0:?}")]
     RootTaken(std::path::PathBuf),
@@ -134,6 +142,7 @@ struct Shared {
     performing: Performing,
     journal_head: watch::Sender<u64>,
     launches: watch::Sender<bool>,
+    waits: Semaphore,
     orders: UnboundedSender<Order>,
 }
 
@@ -174,6 +183,7 @@ impl Engine {
             performing: Performing::default(),
             journal_head: watch::Sender::new(0),
             launches: watch::Sender::new(true),
+            waits: Semaphore::new(MOST_WAITS),
             orders,
         };
         Self { shared: Arc::new(shared) }
@@ -255,6 +265,29 @@ impl Engine {
         self.shared.ledger.readers.read(look).await
     }
 
+    /// The same for what goes through much of the ledger: it keeps no other read waiting.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn read_long<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
+    ) -> Result<T, LedgerError> {
+        self.shared.ledger.readers.long(look).await
+    }
+
+    /// What keeps the ledger from being written at present, if anything does.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.shared.ledger.writer.trouble()
+    }
+
+    /// The first damage that a read has met since the start.
+    #[must_use]
+    pub fn damage(&self) -> Option<String> {
+        self.shared.ledger.readers.damage()
+    }
+
     /// A session as it is.
     ///
     /// # Errors
@@ -307,7 +340,7 @@ impl Engine {
                 Claim::Fresh => {
                     let live = sessions::count_live(tx)?;
                     if live >= capacity {
-                        return Err(WriteError::Refused(Fault::Capacity(live)));
+                        return Err(WriteError::Refused(Fault::Capacity { live, limit: capacity }));
                     }
                     if let Some(path) = territory::taken(tx, &new)? {
                         return Err(WriteError::Refused(Fault::RootTaken(path)));
@@ -377,7 +410,9 @@ impl Engine {
         enough: impl Fn(&Session) -> bool,
     ) -> Result<Session, Fault> {
         let mut changes = self.watch(id);
-        let deadline = tokio::time::Instant::now() + wait;
+        // Who comes when all places are taken does not wait.
+        let place = self.shared.waits.try_acquire().ok();
+        let deadline = tokio::time::Instant::now() + if place.is_some() { wait } else { Duration::ZERO };
         loop {
             let session = self.load(id).await?;
             if enough(&session) || tokio::time::timeout_at(deadline, changes.changed()).await.is_err() {

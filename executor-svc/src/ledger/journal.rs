@@ -27,7 +27,7 @@ pub struct Entry {
     pub body: String,
 }
 
-type Hash = [u8; 32];
+pub(super) type Hash = [u8; 32];
 
 /// Appends an entry and returns its place.
 ///
@@ -86,12 +86,27 @@ fn append_text(
 }
 
 /// The last entry's place and hash; 0 and zeros for an empty journal.
-fn head(connection: &Connection) -> Result<(u64, Hash), LedgerError> {
+pub(super) fn head(connection: &Connection) -> Result<(u64, Hash), LedgerError> {
     let found = connection
         .prepare_cached("SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1")?
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     Ok(found.unwrap_or_default())
+}
+
+/// The hash of the entry at this place, if there is one.
+pub(super) fn hash_at(connection: &Connection, seq: u64) -> Result<Option<Hash>, LedgerError> {
+    Ok(connection
+        .prepare_cached("SELECT hash FROM journal WHERE seq = ?1")?
+        .query_row([seq], |row| row.get(0))
+        .optional()?)
+}
+
+/// Whether anything is told of this session.
+pub(super) fn knows(connection: &Connection, session: &SessionId) -> Result<bool, LedgerError> {
+    Ok(connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM journal WHERE session_id = ?1)")?
+        .query_row([session.as_str()], |row| row.get(0))?)
 }
 
 /// The place of the last entry; 0 if there is none.
@@ -102,7 +117,7 @@ pub fn last_seq(connection: &Connection) -> Result<u64, LedgerError> {
     Ok(head(connection)?.0)
 }
 
-fn chain(previous: &Hash, entry: &Entry) -> Hash {
+pub(super) fn chain(previous: &Hash, entry: &Entry) -> Hash {
     let mut hasher = Sha256::new();
     hasher.update(previous);
     hasher.update(entry.seq.to_be_bytes());

@@ -29,7 +29,7 @@ pub(super) async fn run(engine: Engine) {
 /// Expires what has run out; gives the moment of the next that will. One session that cannot be dealt with does not
 /// keep the others.
 async fn look(engine: &Engine) -> Result<Option<Timestamp>, Fault> {
-    let texts = engine.read(sessions::live).await?;
+    let texts = engine.read(sessions::live_readable).await?.texts;
     let now = engine.now();
     let mut next: Option<Timestamp> = None;
     for text in texts {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use executor_svc::ledger::{actions, journal, once, runs, sessions, turns};
+use executor_svc::ledger::{self, actions, journal, once, runs, sessions, turns};
 use gatehouse_proto::ids::{RequestKey, ToolCallId, TurnId};
 use rusqlite::Connection;
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
@@ -25,7 +25,7 @@ fn fill(ledger: &Path) {
 
 /// The statements that `asks` runs, each with the steps of its plan.
 fn plans(ledger: &Path, asks: impl FnOnce(&Connection)) -> Vec<(String, Vec<String>)> {
-    let mut connection = Connection::open(ledger).unwrap();
+    let mut connection = ledger::look_at(ledger.parent().unwrap()).unwrap();
     let statements = Arc::new(Mutex::new(Vec::new()));
     let noted = statements.clone();
     let note = move |event: TraceEvent<'_>| {
@@ -110,7 +110,7 @@ async fn what_every_call_asks_goes_by_an_index() {
         assert!(runs::is_open(connection, &run).unwrap());
         journal::entries(connection, 1, Some(session.id.as_str()), 10).unwrap();
         journal::entries(connection, 1, None, 10).unwrap();
-        actions::of_session(connection, &session.id).unwrap();
+        actions::of_session(connection, &session.id, None, 10).unwrap();
     });
     for (sql, steps) in &asked {
         let bounded = |step: &String| step.starts_with("SEARCH") || step.contains("FOR LAST");
