@@ -7,13 +7,13 @@
 mod exclusive;
 mod flight;
 mod performing;
+mod reading;
 mod record;
 mod recovery;
 mod territory;
 mod watchers;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId};
 use rusqlite::Connection;
@@ -31,14 +31,11 @@ use crate::clock::{Clock, Timestamp};
 use crate::config::Settings;
 use crate::files::FilePolicy;
 use crate::ledger::once::{Claim, OnceRow};
-use crate::ledger::{LedgerError, Opened, Trouble, WriteError, once, sessions};
+use crate::ledger::{LedgerError, Opened, WriteError, once, sessions};
 use crate::session::{Answer, Command, Effect, NewSession, Refusal, Session, Step, apply, create};
 
 /// Where the keys of starts hold.
 pub const START_SCOPE: &str = "start";
-
-/// How many calls may wait for a session to change at the same time; one more is answered at once with what there is.
-const MOST_WAITS: usize = 4096;
 
 /// Why the engine says no.
 #[derive(Debug, thiserror::Error)]
@@ -183,7 +180,7 @@ impl Engine {
             performing: Performing::default(),
             journal_head: watch::Sender::new(0),
             launches: watch::Sender::new(true),
-            waits: Semaphore::new(MOST_WAITS),
+            waits: Semaphore::new(reading::MOST_WAITS),
             orders,
         };
         Self { shared: Arc::new(shared) }
@@ -252,40 +249,6 @@ impl Engine {
     pub fn order(&self, order: Order) {
         // Only a process that is going down has no runner room.
         let _ = self.shared.orders.send(order);
-    }
-
-    /// Runs `look` on one consistent view of the ledger.
-    ///
-    /// # Errors
-    /// When the ledger cannot be read.
-    pub async fn read<T: Send + 'static>(
-        &self,
-        look: impl FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
-    ) -> Result<T, LedgerError> {
-        self.shared.ledger.readers.read(look).await
-    }
-
-    /// The same for what goes through much of the ledger: it keeps no other read waiting.
-    ///
-    /// # Errors
-    /// When the ledger cannot be read.
-    pub async fn read_long<T: Send + 'static>(
-        &self,
-        look: impl FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
-    ) -> Result<T, LedgerError> {
-        self.shared.ledger.readers.long(look).await
-    }
-
-    /// What keeps the ledger from being written at present, if anything does.
-    #[must_use]
-    pub fn trouble(&self) -> Option<Trouble> {
-        self.shared.ledger.writer.trouble()
-    }
-
-    /// The first damage that a read has met since the start.
-    #[must_use]
-    pub fn damage(&self) -> Option<String> {
-        self.shared.ledger.readers.damage()
     }
 
     /// A session as it is.
@@ -396,28 +359,6 @@ impl Engine {
                 Ok(Outcome { session: before, answer: step.answer })
             }
             other => other,
-        }
-    }
-
-    /// Waits until `enough` holds of the session, at most for `wait`, and gives it as it then is.
-    ///
-    /// # Errors
-    /// As [`Engine::load`].
-    pub async fn wait_until(
-        &self,
-        id: &SessionId,
-        wait: Duration,
-        enough: impl Fn(&Session) -> bool,
-    ) -> Result<Session, Fault> {
-        let mut changes = self.watch(id);
-        // Who comes when all places are taken does not wait.
-        let place = self.shared.waits.try_acquire().ok();
-        let deadline = tokio::time::Instant::now() + if place.is_some() { wait } else { Duration::ZERO };
-        loop {
-            let session = self.load(id).await?;
-            if enough(&session) || tokio::time::timeout_at(deadline, changes.changed()).await.is_err() {
-                return Ok(session);
-            }
         }
     }
 

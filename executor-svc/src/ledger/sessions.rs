@@ -76,7 +76,7 @@ pub fn live(connection: &Connection) -> Result<Vec<String>, LedgerError> {
 /// # Errors
 /// When the ledger cannot be read at all.
 pub fn live_readable(connection: &Connection) -> Result<Readable, LedgerError> {
-    texts(connection, "WHERE status NOT IN ('stopped', 'lease_expired') ORDER BY id", [])
+    texts(connection, "WHERE status NOT IN ('stopped', 'lease_expired') ORDER BY created_at, id", [])
 }
 
 /// The values of all sessions that are stopped or expired.

@@ -35,7 +35,7 @@ async fn another_works(house: &House, key: &str) {
 async fn beyond_the_last_session_a_start_is_refused_with_numbers_and_goes_through_when_one_has_ended() {
     let ground = Ground::new("[limits]\nlive_sessions = 2\n");
     let house = ground.open();
-    let first = house.start("first-key-0123456789").await;
+    let (first, shim, turn) = house.waiting("first-key-0123456789").await;
     house.start("second-key-0123456789").await;
     let third = house.start_request("third-key-0123456789");
     let refused = house.front().start(third.clone()).await.unwrap_err();
@@ -49,15 +49,11 @@ async fn beyond_the_last_session_a_start_is_refused_with_numbers_and_goes_throug
     assert_eq!((health.live_sessions, health.live_sessions_limit), (2, 2));
     // What is there already is there: a repeat of a start is no new session.
     assert!(house.start("first-key-0123456789").await.replay);
-    let mut asked = house.front();
-    let stop = tokio::spawn(async move { asked.stop(stop_request(&first, "stop")).await.map(drop) });
-    soon(async {
-        while house.front().start(third.clone()).await.is_err() {
-            tokio::task::yield_now().await
-        }
-    })
-    .await;
-    stop.abort();
+    house.front().reply_and_wait(reply_request(&first, &turn, "r", "Done.")).await.unwrap();
+    shim.finish().await;
+    assert_eq!(code(house.front().start(third.clone()).await), ErrorCode::Capacity, "an idle one is live");
+    house.front().stop(stop_request(&first, "stop")).await.unwrap();
+    assert!(!house.front().start(third).await.unwrap().into_inner().replay);
     house.close().await;
 }
 
@@ -95,8 +91,9 @@ async fn one_who_follows_the_journal_and_does_not_read_holds_up_nobody_and_misse
     }
     // More than windows and queues between the two can hold.
     let mut starts = JoinSet::new();
+    let front = house.front();
     for number in 0..400 {
-        let (mut front, ask) = (house.front(), house.start_request(&format!("many-{number}-0123456789")));
+        let (mut front, ask) = (front.clone(), house.start_request(&format!("many-{number}-0123456789")));
         starts.spawn(async move { front.start(ask).await.map(drop) });
     }
     assert!(soon(starts.join_all()).await.into_iter().all(|begun| begun.is_ok()));

@@ -102,5 +102,9 @@ async fn what_was_acknowledged_is_there_however_the_executor_ends() {
         assert!(replayed.replay && id(&replayed) == id(&again.reply), "the same call is the same session");
         let verified = running.verified().await;
         assert!(verified.ok, "{verified:?}");
+        running.kill();
     }
+    // And as it lies there, after one more kill, without an executor.
+    let found = ground.verify();
+    assert_eq!(found["ok"], true, "{found}");
 }

@@ -162,17 +162,6 @@ impl Running {
         asked.map(tonic::Response::into_inner).map_err(|status| refusal(&status))
     }
 
-    pub async fn stop(&self, of: &v1::SessionReply) -> Result<v1::SessionReply, Refusal> {
-        let ask = v1::StopRequest {
-            native_session_id: id(of),
-            lease_id: of.lease_id.clone(),
-            request_id: format!("stop-{}", id(of)),
-            reason: None,
-        };
-        let asked = self.front().stop(ask).await;
-        asked.map(tonic::Response::into_inner).map_err(|status| refusal(&status))
-    }
-
     pub async fn health(&self) -> v1::HealthReply {
         self.operator().health(v1::HealthRequest {}).await.unwrap().into_inner()
     }
