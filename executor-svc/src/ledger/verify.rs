@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use super::head::{self, Noted};
 use super::journal::{self, Entry, Hash, chain};
 use super::seal::{SEALED, Table};
-use super::{LedgerError, Trouble, open};
+use super::{LedgerError, Trouble, migrate, open};
 use crate::clock::Timestamp;
 
 /// How many entries are looked at in a step.
@@ -158,6 +158,8 @@ pub fn rows(connection: &Connection, table: &Table) -> Result<Vec<String>, Ledge
 /// What was found in a ledger that nobody serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
+    /// The schema version of the file; 0 if it cannot be told.
+    pub version: u32,
     /// Entries of the journal that are whole, from the first.
     pub entries: u64,
     /// Where the chain breaks.
@@ -196,6 +198,7 @@ pub fn offline(
     }
     let noted = head::read(state_dir)?;
     let connection = open::connect_to_look(&open::path(state_dir))?;
+    report.version = migrate::version(&connection).unwrap_or_default();
     let total = journal::last_seq(&connection).unwrap_or_default();
     let mut walk = Walk::default();
     loop {
