@@ -47,6 +47,7 @@ fn session(tx: &Connection, number: u64) -> Result<(), LedgerError> {
         recovery_hash: sha256_hex(id.as_str().as_bytes()),
         run_id: run.clone(),
         prompt: prompt.clone(),
+        skills: Vec::new(),
     };
     let mut session = create(new, Timestamp::from_millis(now)).session;
     session.state =

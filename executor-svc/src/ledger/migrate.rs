@@ -16,15 +16,13 @@ pub const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0001_walking_gateway.sql"),
     include_str!("../../migrations/0002_prepared_actions.sql"),
     include_str!("../../migrations/0003_writing.sql"),
-    include_str!("../../migrations/0004_robustness.sql"),
+    include_str!("../../migrations/0005_skills.sql"),
+    include_str!("../../migrations/0007_robustness.sql"),
 ];
 
 /// The newest schema version.
-pub const SCHEMA_VERSION: u32 = 4;
+pub const SCHEMA_VERSION: u32 = 5;
 const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
-
-/// The version from which on rows carry seals.
-const FIRST_SEALED: u32 = 4;
 
 /// Where a migration may be interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,9 +61,7 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path, watch: Watch<'_>
     for migration in MIGRATIONS.iter().skip(found as usize) {
         transaction.execute_batch(migration)?;
     }
-    if found < FIRST_SEALED {
-        seal::seal_all(&transaction)?;
-    }
+    seal::seal_all(&transaction)?;
     transaction.pragma_update(None, "application_id", header::APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     watch(MigrationStep::Changed)?;

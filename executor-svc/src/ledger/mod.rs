@@ -20,6 +20,7 @@ pub mod runs;
 mod schema;
 pub mod seal;
 pub mod sessions;
+pub mod skills;
 mod trouble;
 pub mod turns;
 pub mod verify;

@@ -98,8 +98,15 @@ pub(super) const ACTION: Table = Table {
     ],
 };
 
-/// Every sealed table.
-pub const SEALED: &[Table] = &[SESSION, ONCE, RUN, TURN, REPLY, ACTION];
+/// Skills.
+pub(super) const SKILL: Table = Table {
+    name: "skill",
+    key: &["session_id", "position"],
+    columns: &["session_id", "position", "skill_id", "content_sha256", "body"],
+};
+
+/// Every sealed table. A migration that changes the columns of one sets its seals to NULL, and they are made anew.
+pub const SEALED: &[Table] = &[SESSION, ONCE, RUN, TURN, REPLY, ACTION, SKILL];
 
 /// Tables without a seal, each for a reason.
 pub const UNSEALED: &[(&str, &str)] = &[

@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status as Wire};
 
 use super::place::Places;
 use super::refusals::{of_ledger, spoken};
-use super::{checks, reply, view};
+use super::{checks, reply, skills, view};
 use crate::engine::{
     self, Engine, Fault, Guess, Once, Outcome, RecoverySecret, START_SCOPE, taken_meanwhile,
 };
@@ -31,6 +31,7 @@ const START_WAIT: Duration = Duration::from_secs(30);
 pub struct FrontService {
     engine: Engine,
     places: Places,
+    skills: skills::Library,
 }
 
 type Answer = Result<Response<v1::SessionReply>, Wire>;
@@ -58,7 +59,8 @@ impl FrontService {
     /// The service of this engine.
     #[must_use]
     pub fn new(engine: Engine, worktrees: Arc<Worktrees>) -> Self {
-        Self { places: Places { engine: engine.clone(), worktrees }, engine }
+        let skills = skills::Library::new(&engine.settings().skills);
+        Self { places: Places { engine: engine.clone(), worktrees }, skills, engine }
     }
 
     /// Waits while the gateway is at work, then tells where the session stands.
@@ -83,7 +85,7 @@ impl FrontService {
         let shown = session.clone();
         let view = self
             .engine
-            .read(move |connection| view::session_view(connection, &shown, &in_flight, now))
+            .read(move |connection| view::brain_view(connection, &shown, &in_flight, now))
             .await
             .map_err(|error| spoken(error.into()))?;
         let token = match held.gives {
@@ -117,7 +119,7 @@ impl FrontService {
         let profile = checks::profile(ask.capability_profile());
         let subagents = checks::subagents(ask.subagent_policy())?;
         let content_hash = start_hash(&ask, profile, subagents);
-        checks::skills(&ask.skill_contexts)?;
+        let skills = skills::asked(ask.skill_contexts)?;
         // A repeat is answered also if the directory is gone meanwhile.
         if let Some(outcome) =
             self.engine.replayed_start(key.clone(), content_hash.clone()).await.map_err(spoken)?
@@ -129,6 +131,7 @@ impl FrontService {
         }
         let (id, lease_id) = (SessionId::mint(), LeaseId::mint());
         let place = self.places.of_start(ask.working_directory, profile, &id).await?;
+        let skills = self.skills.freeze(skills, &place.source).await?;
         let once = Once { scope: START_SCOPE.to_owned(), key, content_hash, mints: Some(lease_id.clone()) };
         let new = NewSession {
             recovery_hash: RecoverySecret::hash(&self.engine.secret().token(&id)),
@@ -144,6 +147,7 @@ impl FrontService {
             lease_ttl: self.engine.settings().limits.lease,
             run_id: RunId::mint(),
             prompt,
+            skills,
         };
         Ok((self.engine.create(new, once).await.map_err(spoken)?, wait))
     }

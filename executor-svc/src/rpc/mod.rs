@@ -9,6 +9,7 @@ mod refusals;
 mod reply;
 mod runner;
 mod serve;
+mod skills;
 mod view;
 
 pub use serve::{Services, Sockets, serve};

@@ -77,8 +77,14 @@ impl RunnerService {
             .read(move |connection| runs::prompt(connection, &wanted))
             .await
             .map_err(|e| spoken(e.into()))?;
-        let candidates = settings.claude.candidates.clone();
-        let binary = tokio::task::spawn_blocking(move || claude_binary(&candidates)).await.ok().flatten();
+        let (candidates, runners, run_id) =
+            (settings.claude.candidates.clone(), self.runners.clone(), link.run.clone());
+        let found = tokio::task::spawn_blocking(move || {
+            let binary = claude_binary(&candidates)?;
+            let shown_before = runners.version_shown_before(&run_id, &binary);
+            Some((binary, shown_before))
+        });
+        let (binary, version_shown_before) = found.await.ok().flatten().unzip();
         let folders = SessionFolders::of(&settings.state_dir, &session.id);
         let path = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
         Ok(v1::RunPlan {
@@ -102,6 +108,7 @@ impl RunnerService {
             ping_seconds: u32::try_from(settings.claude.ping_interval.as_secs()).unwrap_or(10),
             tool_timeout_ms: millis(TOOL_TIMEOUT),
             stream_idle_timeout_ms: millis(settings.claude.stream_idle_timeout),
+            version_shown_before: version_shown_before.unwrap_or_default(),
         })
     }
 
@@ -312,6 +319,7 @@ impl Runner for RunnerService {
     ) -> Result<Response<v1::OpenTurnReply>, Wire> {
         let link = self.link(&request).await?;
         let turn_id = self.open(&link, request.into_inner()).await?;
+        self.runners.version_shown(&link.run);
         Ok(Response::new(v1::OpenTurnReply { turn_id: turn_id.to_string() }))
     }
 

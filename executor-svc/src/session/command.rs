@@ -12,6 +12,7 @@ use super::state::{Profile, RootBinding, Session, SubagentPolicy, TurnKey};
 use super::{Isolation, Refusal};
 use crate::files::replace::Intent;
 use crate::ledger::once::Claim;
+use crate::skill::Skill;
 use crate::worktree::Worktree;
 
 /// Everything a new session is made of.
@@ -43,6 +44,8 @@ pub struct NewSession {
     pub run_id: RunId,
     /// What it is asked.
     pub prompt: String,
+    /// The skills that it carries from now on.
+    pub skills: Vec<Skill>,
 }
 
 /// What can be asked of a session that exists.

@@ -6,12 +6,15 @@ use super::command::{CallRequest, Receipt};
 use super::operating::{ResolveAsk, UndoAsk};
 use super::state::{TurnKey, TurnKind};
 use crate::files::replace::Intent;
+use crate::skill::Skill;
 
 /// What is committed together with a step, and what is to be done after it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// There is a new session.
     SessionCreated,
+    /// The session carries these skills as they are now.
+    SkillsFrozen(Vec<Skill>),
     /// A run begins.
     RunOpened {
         /// The run.
@@ -147,6 +150,7 @@ impl Effect {
     pub const fn kind(&self) -> Option<&'static str> {
         Some(match self {
             Self::SessionCreated => "session.created",
+            Self::SkillsFrozen(_) => "skills.frozen",
             Self::RunOpened { .. } => "run.opened",
             Self::RunClosed { .. } => "run.closed",
             Self::TurnOpened { .. } => "turn.opened",

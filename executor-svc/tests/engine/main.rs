@@ -19,6 +19,7 @@ mod program;
 mod prune;
 mod resolve;
 mod restarts;
+mod skills;
 mod stuck;
 mod twins;
 mod undo;

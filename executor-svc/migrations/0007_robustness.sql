@@ -6,6 +6,11 @@ ALTER TABLE run ADD COLUMN seal BLOB;
 ALTER TABLE turn ADD COLUMN seal BLOB;
 ALTER TABLE reply ADD COLUMN seal BLOB;
 ALTER TABLE action ADD COLUMN seal BLOB;
+ALTER TABLE skill ADD COLUMN seal BLOB;
+-- A snapshot never changes; its seal comes after it.
+DROP TRIGGER skill_is_frozen;
+CREATE TRIGGER skill_is_frozen BEFORE UPDATE OF session_id, position, skill_id, content_sha256, body ON skill
+  BEGIN SELECT RAISE(ABORT, 'a snapshot never changes'); END;
 
 -- How many commits have changed anything; a note beside the ledger has the number too, so that a commit that is lost with
 -- SQLite's log is missed.
