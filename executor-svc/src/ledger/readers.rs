@@ -60,18 +60,20 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
     {
-        let place =
-            self.places.acquire().await.map_err(|_| LedgerError::damaged("reader", "it is closed"))?;
+        let closed = || LedgerError::damaged("reader", "it is closed");
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| closed())?;
         let (answer, answered) = oneshot::channel();
         let shared = Arc::clone(&self.shared);
         let job: Job = Box::new(move |kept| {
-            let _ = answer.send(shared.look(kept, look));
+            // The place is the job's: who asked may be gone long before it is run.
+            let _place = place;
+            // Where nobody is told any more, nothing has to be read.
+            if !answer.is_closed() {
+                let _ = answer.send(shared.look(kept, look));
+            }
         });
-        let ended = |_| LedgerError::damaged("reader", "it ended early");
-        self.jobs.send(job).map_err(|_| LedgerError::damaged("reader", "it is closed"))?;
-        let result = answered.await.map_err(ended);
-        drop(place);
-        result?
+        self.jobs.send(job).map_err(|_| closed())?;
+        answered.await.map_err(|_| LedgerError::damaged("reader", "it ended early"))?
     }
 
     /// The same for what goes through much of the ledger: a few at a time, and none of them keeps a short read waiting.
