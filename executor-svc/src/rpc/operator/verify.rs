@@ -100,7 +100,7 @@ impl OperatorService {
                 (walk, Step::Broken(broken)) => (walk, Some(broken)),
             };
             if broken.is_some() {
-                return Ok(Report { entries: walk.entries, broken, problems: Vec::new() });
+                return Ok(Report { entries: walk.entries, broken, ..Report::default() });
             }
         }
     }
