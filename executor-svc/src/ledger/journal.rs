@@ -130,36 +130,47 @@ pub(super) fn chain(previous: &Hash, entry: &Entry) -> Hash {
     hasher.finalize().into()
 }
 
-/// Entries from `from` on, at most `limit`, of one session or of all.
+/// Entries from `from` on, at most `limit`, of one session or of all, each held against the hash of the one before.
 ///
 /// # Errors
-/// When the ledger cannot be read.
+/// When the ledger cannot be read, or an entry is not what was written.
 pub fn entries(
     connection: &Connection,
     from: u64,
     session: Option<&str>,
     limit: u32,
 ) -> Result<Vec<Entry>, LedgerError> {
-    let sql = match session {
-        Some(_) => {
-            "SELECT seq, at, session_id, kind, body FROM journal WHERE seq >= ?1 AND session_id = ?3 ORDER BY seq LIMIT ?2"
-        }
-        None => {
-            "SELECT seq, at, session_id, kind, body FROM journal WHERE seq >= ?1 AND ?3 IS NULL ORDER BY seq LIMIT ?2"
-        }
+    let of = match session {
+        Some(_) => "entry.session_id = ?3",
+        None => "?3 IS NULL",
     };
-    let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map(params![from, limit, session], |row| {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT entry.seq, entry.at, entry.session_id, entry.kind, entry.body, entry.hash, previous.hash
+         FROM journal AS entry LEFT JOIN journal AS previous ON previous.seq = entry.seq - 1
+         WHERE entry.seq >= ?1 AND {of} ORDER BY entry.seq LIMIT ?2"
+    ))?;
+    let mut rows = statement.query(params![from, limit, session])?;
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next()? {
         let at: u64 = row.get(1)?;
-        Ok(Entry {
+        let entry = Entry {
             seq: row.get(0)?,
             at: Timestamp::from_millis(at),
             session_id: row.get(2)?,
             kind: row.get(3)?,
             body: row.get(4)?,
-        })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+        };
+        let (hash, before): (Hash, Option<Hash>) = (row.get(5)?, row.get(6)?);
+        let before = before.or((entry.seq == 1).then_some([0; 32]));
+        if before.is_none_or(|before| chain(&before, &entry) != hash) {
+            return Err(LedgerError::damaged(
+                "journal",
+                format!("entry {} is not what was written", entry.seq),
+            ));
+        }
+        entries.push(entry);
+    }
+    Ok(entries)
 }
 
 /// What [`verify`] found.
