@@ -5,7 +5,7 @@ use std::path::Path;
 
 use executor_svc::action::{ContentCheck, check_contents};
 use executor_svc::content::ContentStore;
-use executor_svc::ledger::{self, SCHEMA_VERSION, verify};
+use executor_svc::ledger::{self, Readers, SCHEMA_VERSION, verify};
 use executor_svc::state_lock::{LockError, StateLock};
 use serde_json::{Value, json};
 
@@ -26,7 +26,8 @@ pub(super) fn verify(state_dir: &Path, content_bytes: u64) -> Result<(), Failure
         let _ = say(&json!({ "part": "journal", "done": done, "total": total }));
     })?;
     say(&json!({ "part": "contents", "done": 0, "total": 0 }))?;
-    let store = ContentStore::as_it_is(&state_dir.join("content"), content_bytes);
+    let store = ContentStore::as_it_is(&state_dir.join("content"), content_bytes)
+        .with_ledger(Readers::to_look(state_dir));
     let check = || ledger::look_at(state_dir).and_then(|connection| check_contents(&connection, &store));
     let contents = match check() {
         Ok(checked) => checked,

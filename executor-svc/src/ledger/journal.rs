@@ -161,7 +161,7 @@ pub fn entries(
             body: row.get(4)?,
         };
         let (hash, before): (Hash, Option<Hash>) = (row.get(5)?, row.get(6)?);
-        let before = before.or((entry.seq == 1).then_some([0; 32]));
+        let before = before.or_else(|| (entry.seq == 1).then_some([0; 32]));
         if before.is_none_or(|before| chain(&before, &entry) != hash) {
             return Err(LedgerError::damaged(
                 "journal",

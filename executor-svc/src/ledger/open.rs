@@ -18,9 +18,7 @@ use super::{LedgerError, Readers, Writer, journal, schema, seal};
 /// How long a lock of another process is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What SQLite's log is cut back to when it has been copied into the database, in bytes.
-pub const LOG_BYTES: u64 = 16 * 1024 * 1024;
-/// After how many pages of log they are copied into the database: 4 MiB.
-const CHECKPOINT_PAGES: u32 = 1000;
+pub const LOG_BYTES: u64 = 32 * 1024 * 1024;
 
 /// An opened ledger: the way in and the way out.
 #[derive(Debug, Clone)]
@@ -61,6 +59,12 @@ pub fn open_watched(state_dir: &Path, watch: Watch<'_>) -> Result<Opened, Ledger
     Ok(Opened { writer: Writer::start(connection, Some(head))?, readers: Readers::start(path)? })
 }
 
+/// After how many pages of the log they are brought into the database: rarely enough that what changes with every commit
+/// is brought there once for many, at most 16 MiB of log.
+const CHECKPOINT_PAGES: u32 = 4096;
+/// What a connection remembers of the database, in KiB. It is taken as it is needed.
+const CACHE_KIB: i32 = 8 * 1024;
+
 /// A connection with the settings that durability rests on.
 pub(super) fn connect(path: &Path) -> Result<Connection, LedgerError> {
     let connection = Connection::open(path)?;
@@ -75,6 +79,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection, LedgerError> {
     connection.pragma_update(None, "cell_size_check", "on")?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     connection.set_prepared_statement_cache_capacity(64);
     seal::teach(&connection)?;
     Ok(connection)

@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
@@ -17,6 +17,9 @@ const THREADS: usize = 4;
 const QUEUE: usize = 4096;
 /// How many long reads are made at the same time, besides.
 const LONG: usize = 2;
+
+/// How many connections are kept for whoever reads on a thread of its own.
+const IDLE: usize = 4;
 
 type Job = Box<dyn FnOnce(&mut Option<Connection>) + Send>;
 
@@ -32,6 +35,8 @@ pub struct Readers {
 #[derive(Debug)]
 struct Shared {
     path: PathBuf,
+    connect: fn(&Path) -> Result<Connection, LedgerError>,
+    idle: Mutex<Vec<Connection>>,
     /// The first damage that a read has met.
     damage: Mutex<Option<String>>,
 }
@@ -47,8 +52,18 @@ impl Readers {
                 .spawn(move || serve(&queue))
                 .map_err(|source| LedgerError::Io { path: "ledger-reader".into(), source })?;
         }
+        Ok(Self::of(jobs, Shared::new(path, connect)))
+    }
+
+    /// Reads a ledger that nobody serves, and changes nothing; only on the caller's own thread.
+    #[must_use]
+    pub fn to_look(state_dir: &Path) -> Self {
+        Self::of(channel().0, Shared::new(open::path(state_dir), open::connect_to_look))
+    }
+
+    fn of(jobs: Sender<Job>, shared: Shared) -> Self {
         let (places, long) = (Arc::new(Semaphore::new(QUEUE)), Arc::new(Semaphore::new(LONG)));
-        Ok(Self { jobs, places, long, shared: Arc::new(Shared { path, damage: Mutex::default() }) })
+        Self { jobs, places, long, shared: Arc::new(shared) }
     }
 
     /// Runs `look` on one consistent view of the ledger. It must be short: see [`Self::long`].
@@ -96,6 +111,23 @@ impl Readers {
         .map_err(|error| LedgerError::damaged("reader", error))?
     }
 
+    /// The same on the caller's own thread, which may block.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_blocking<T>(
+        &self,
+        look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        let mut kept = self.shared.idle().pop();
+        let result = self.shared.look(&mut kept, look);
+        let mut idle = self.shared.idle();
+        if idle.len() < IDLE {
+            idle.extend(kept);
+        }
+        result
+    }
+
     /// The first damage that a read has met since the start, in words for the person at the machine.
     #[must_use]
     pub fn damage(&self) -> Option<String> {
@@ -116,6 +148,14 @@ fn serve(queue: &Mutex<Receiver<Job>>) {
 }
 
 impl Shared {
+    fn new(path: PathBuf, connect: fn(&Path) -> Result<Connection, LedgerError>) -> Self {
+        Self { path, connect, idle: Mutex::default(), damage: Mutex::default() }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn look<T>(
         &self,
         kept: &mut Option<Connection>,
@@ -143,7 +183,7 @@ impl Shared {
     ) -> Result<T, LedgerError> {
         let connection = match kept {
             Some(connection) => connection,
-            None => kept.insert(connect(&self.path)?),
+            None => kept.insert((self.connect)(&self.path)?),
         };
         let view = connection.transaction()?;
         let result = look(&view)?;

@@ -111,6 +111,7 @@ pub const SEALED: &[Table] = &[SESSION, ONCE, RUN, TURN, REPLY, ACTION, SKILL];
 /// Tables without a seal, each for a reason.
 pub const UNSEALED: &[(&str, &str)] = &[
     ("journal", "each entry carries the hash of the one before"),
+    ("content", "each is held against the hash that names it"),
     ("tally", "it is held against the note beside the ledger"),
 ];
 

@@ -38,7 +38,7 @@ impl std::fmt::Display for Break {
 }
 
 /// A walk along the chain.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Walk {
     /// Entries that were found whole.
     pub entries: u64,
@@ -54,12 +54,6 @@ pub enum Step {
     End,
     /// The chain breaks.
     Broken(Break),
-}
-
-impl Default for Walk {
-    fn default() -> Self {
-        Self { entries: 0, previous: [0; 32] }
-    }
 }
 
 impl Walk {
