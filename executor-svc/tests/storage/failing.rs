@@ -139,10 +139,11 @@ async fn the_log_is_cut_back_when_a_long_read_is_over() {
     reader.execute_batch("BEGIN; SELECT count(*) FROM session;").unwrap();
     let log = ground.path("state/ledger.db-wal");
     let size = || log.metadata().unwrap().len();
+    let front = running.front();
     let begin = async |from: u32, to: u32| {
         let mut tasks = tokio::task::JoinSet::new();
         for number in from..to {
-            let mut front = running.front();
+            let mut front = front.clone();
             let request = running.start_request(&format!("session-{number}"));
             tasks.spawn(async move { front.start(request).await.map(drop) });
         }

@@ -32,9 +32,9 @@ async fn what_was_acknowledged_is_there_however_the_executor_ends() {
         for caller in 0..8 {
             let (running, told, over) = (running.clone(), told.clone(), over.clone());
             callers.spawn(async move {
+                let mut front = running.front();
                 for number in 0.. {
                     let key = format!("r{round}-c{caller}-n{number}");
-                    let mut front = running.front();
                     let Ok(begun) = front.start(running.start_request(&key)).await else { break };
                     let reply = begun.into_inner();
                     told.lock().unwrap().push(Told {
