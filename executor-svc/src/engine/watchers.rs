@@ -2,13 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use gatehouse_proto::ids::SessionId;
 use tokio::sync::watch;
-
-use super::{Engine, Fault};
-use crate::session::Session;
 
 /// What a waiter sees of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,36 +46,6 @@ impl Watchers {
         let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = channels.get(session) {
             sender.send_modify(|change| change.at = Instant::now());
-        }
-    }
-}
-
-impl Engine {
-    /// Waits until `enough` holds of the session, at most for `wait`, and gives it as it then is.
-    ///
-    /// # Errors
-    /// As [`Engine::load`].
-    pub async fn wait_until(
-        &self,
-        id: &SessionId,
-        wait: Duration,
-        enough: impl Fn(&Session) -> bool,
-    ) -> Result<Session, Fault> {
-        let mut changes = self.watch(id);
-        let deadline = tokio::time::Instant::now() + wait;
-        let mut woken = false;
-        loop {
-            let session = self.load(id).await?;
-            if enough(&session) {
-                if woken {
-                    self.metrics().woken(changes.borrow().at.elapsed());
-                }
-                return Ok(session);
-            }
-            woken = tokio::time::timeout_at(deadline, changes.changed()).await.is_ok();
-            if !woken {
-                return Ok(session);
-            }
         }
     }
 }
