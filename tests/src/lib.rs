@@ -25,8 +25,10 @@ pub mod processes;
 pub mod raw;
 pub mod record;
 pub mod relay;
+pub mod reported;
 pub mod scan;
 pub mod transcripts;
+pub mod tunnel;
 pub mod up;
 pub mod waiting;
 

@@ -1,8 +1,6 @@
 //! `gatehouse verify`: asks the executor, or, while none runs, has its binary look at the ledger as it lies there.
 
-use std::io::{IsTerminal, Write};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use gatehouse_proto::v1::{VerifyLedgerReply, VerifyLedgerRequest};
 use serde::Deserialize;
@@ -11,14 +9,12 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio_stream::StreamExt;
 
+use super::progress::Progress;
 use crate::cli::Json;
 use crate::failure::{Exit, Failure};
 use crate::operator::Operator;
 use crate::screen::{Screen, clean};
 use crate::settings::{Binaries, Place};
-
-/// How often progress is told.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// What was found.
 #[derive(Debug, Default, Deserialize)]
@@ -79,7 +75,7 @@ async fn ask(mut operator: Operator) -> Result<Found, Failure> {
         if let Some(result) = step.result {
             return Ok(result.into());
         }
-        progress.tell(&step.part, step.done, step.total);
+        progress.tell(&far(&step.part, step.done, step.total));
     }
     Err(Failure::failed("the executor ended before the verification was done").hint("Ask again."))
 }
@@ -104,11 +100,11 @@ async fn look(place: &Place) -> Result<Found, Failure> {
                 // There is no ledger in that place at all.
                 Some(Value::Null) => return Err(Failure::unreachable()),
                 Some(result) => found = serde_json::from_value(result.clone()).ok(),
-                None => progress.tell(
+                None => progress.tell(&far(
                     line["part"].as_str().unwrap_or_default(),
                     line["done"].as_u64().unwrap_or_default(),
                     line["total"].as_u64().unwrap_or_default(),
-                ),
+                )),
             }
         }
     }
@@ -120,26 +116,8 @@ async fn look(place: &Place) -> Result<Found, Failure> {
     })
 }
 
-/// Progress goes to a terminal's standard error: what the command prints stays as it is.
-struct Progress {
-    told: Instant,
-}
-
-impl Progress {
-    fn new() -> Self {
-        Self { told: Instant::now() }
-    }
-
-    fn tell(&mut self, part: &str, done: u64, total: u64) {
-        let mut stderr = std::io::stderr();
-        if self.told.elapsed() < PAUSE || !stderr.is_terminal() {
-            return;
-        }
-        self.told = Instant::now();
-        let far = if total > 0 { format!(": {done} of {total} entries") } else { String::new() };
-        // Nobody is left to tell when standard error is closed.
-        let _ = writeln!(stderr, "{part}{far}");
-    }
+fn far(part: &str, done: u64, total: u64) -> String {
+    if total > 0 { format!("{part}: {done} of {total} entries …") } else { format!("{part} …") }
 }
 
 impl Found {

@@ -50,6 +50,7 @@ pub const KEYS: &[Key] = &[
     key("front", "protocol", "\"all\""),
     key("front", "max_waits", "64"),
     key("front", "text_mirror", "\"summary\""),
+    key("log", "format", "\"auto\""),
 ];
 
 /// The key nearest to a mistyped one, if any is near.

@@ -82,6 +82,7 @@ pub(super) fn resolve(
         writing: writing(file.writing, &state_dir)?,
         skills: skills(file.skills, environment)?,
         front: front(file.front, &state_dir)?,
+        log_format: file.log.format,
         state_dir,
         runtime_dir,
         config_file,

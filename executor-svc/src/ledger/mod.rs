@@ -10,8 +10,10 @@
 pub mod actions;
 pub mod blobs;
 pub mod contents;
+pub mod export;
 mod head;
 mod header;
+pub mod health;
 pub mod journal;
 mod migrate;
 pub mod once;

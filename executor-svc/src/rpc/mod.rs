@@ -2,6 +2,7 @@
 
 mod checks;
 mod connections;
+mod figures;
 mod front;
 mod operator;
 mod place;

@@ -2,8 +2,10 @@
 
 mod actions;
 mod asks;
+mod diagnose;
 mod ends;
 mod events;
+mod export;
 mod verify;
 mod worktrees;
 
@@ -259,6 +261,17 @@ impl Operator for OperatorService {
         Ok(Response::new(v1::GetSessionReply { session: Some(self.view(session).await?) }))
     }
 
+    type ExportSessionStream = Pin<Box<dyn Stream<Item = Result<v1::ExportPart, Wire>> + Send>>;
+
+    async fn export_session(
+        &self,
+        request: Request<v1::ExportSessionRequest>,
+    ) -> Result<Response<Self::ExportSessionStream>, Wire> {
+        let id = checks::session_id(request.into_inner().native_session_id)?;
+        let parts = self.export(self.exported(&id).await?);
+        Ok(Response::new(Box::pin(ReceiverStream::new(parts))))
+    }
+
     async fn verify_ledger(
         &self,
         _: Request<v1::VerifyLedgerRequest>,
@@ -274,6 +287,10 @@ impl Operator for OperatorService {
     ) -> Result<Response<Self::VerifyLedgerStepStream>, Wire> {
         let progress = verify::steps(self.clone());
         Ok(Response::new(Box::pin(ReceiverStream::new(progress))))
+    }
+
+    async fn diagnose(&self, _: Request<v1::DiagnoseRequest>) -> Result<Response<v1::DiagnoseReply>, Wire> {
+        Ok(Response::new(self.diagnosis().await?))
     }
 
     async fn shutdown(

@@ -11,6 +11,7 @@ use tonic::{Request, Response, Status as Wire};
 
 use super::refusals::{invalid, spoken};
 use crate::action::{Actions, Invocation};
+use crate::config::VERIFIED_CLAUDE;
 use crate::engine::{self, Engine, Fault};
 use crate::folders::SessionFolders;
 use crate::ledger::{LedgerError, runs, turns};
@@ -24,8 +25,6 @@ use crate::tools;
 const AWAIT_LIMIT: Duration = Duration::from_secs(50);
 /// How long Claude Code may wait for one tool call: above every limit of ours, so that ours decide.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(2 * 3600);
-/// The Claude Code that Gatehouse is verified with.
-const VERIFIED_CLAUDE: &str = "2.1.247";
 
 /// The service.
 #[derive(Debug, Clone)]
@@ -259,7 +258,7 @@ fn outcome_of(outcome: Option<v1::end_run_request::Outcome>) -> Result<RunOutcom
     Ok(match outcome {
         None => return Err(invalid("outcome", "is missing")),
         Some(Outcome::Finished(end)) if !end.is_error => RunOutcome::Finished,
-        Some(Outcome::Finished(end)) => RunOutcome::Failed(LaunchFailure {
+        Some(Outcome::Finished(end)) => RunOutcome::Erred(LaunchFailure {
             code: "claude_error".to_owned(),
             message: end.result_text,
             what_to_do: "Call native_session_continue to go on with the same Claude Code session.".to_owned(),

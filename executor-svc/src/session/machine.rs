@@ -77,6 +77,7 @@ fn decide(session: Session, now: Timestamp, command: Command) -> Result<Step, Re
         Command::Attach { run_id, epoch, enforced_by } => {
             running::attach(session, &run_id, epoch, enforced_by)
         }
+        Command::Relaunch { run_id, epoch } => running::relaunch(session, &run_id, epoch),
         Command::WorktreeMade { run_id, epoch, worktree } => {
             isolation::made(session, &run_id, epoch, *worktree)
         }
@@ -94,6 +95,7 @@ fn decide(session: Session, now: Timestamp, command: Command) -> Result<Step, Re
         Command::MarkUncertain { id, why } => operating::mark_uncertain(session, now, &id, why),
         Command::Resolve(resolution) => operating::resolve(session, *resolution),
         Command::CheckLease => Ok(lease::check(session, now)),
+        Command::ClockMoved { millis } => Ok(lease::clock_moved(session, millis)),
         Command::Restarted => Ok(restarted(session, now)),
     }
 }
