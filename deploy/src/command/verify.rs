@@ -116,9 +116,8 @@ async fn look(place: &Place) -> Result<Found, Failure> {
     })
 }
 
-/// How far it is, in a line.
 fn far(part: &str, done: u64, total: u64) -> String {
-    if total > 0 { format!("{part}: {done} of {total} entries") } else { format!("{part} …") }
+    if total > 0 { format!("{part}: {done} of {total} entries …") } else { format!("{part} …") }
 }
 
 impl Found {

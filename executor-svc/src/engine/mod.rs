@@ -193,7 +193,7 @@ impl Engine {
             pulse: pulse::Pulse::default(),
             journal_head: watch::Sender::new(0),
             launches: watch::Sender::new(true),
-            waits: Semaphore::new(reading::MOST_WAITS),
+            waits: Semaphore::new(watchers::MOST_WAITS),
             orders,
         };
         Self { shared: Arc::new(shared) }

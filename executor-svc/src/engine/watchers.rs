@@ -2,10 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gatehouse_proto::ids::SessionId;
 use tokio::sync::watch;
+
+use super::{Engine, Fault};
+use crate::session::Session;
+
+/// How many calls may wait for a session to change at the same time; one more is answered at once with what there is.
+pub(super) const MOST_WAITS: usize = 4096;
 
 /// What a waiter sees of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +52,38 @@ impl Watchers {
         let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = channels.get(session) {
             sender.send_modify(|change| change.at = Instant::now());
+        }
+    }
+}
+
+impl Engine {
+    /// Waits until `enough` holds of the session, at most for `wait`, and gives it as it then is.
+    ///
+    /// # Errors
+    /// As [`Engine::load`].
+    pub async fn wait_until(
+        &self,
+        id: &SessionId,
+        wait: Duration,
+        enough: impl Fn(&Session) -> bool,
+    ) -> Result<Session, Fault> {
+        let mut changes = self.watch(id);
+        // Who comes when all places are taken does not wait.
+        let place = self.shared.waits.try_acquire().ok();
+        let deadline = tokio::time::Instant::now() + if place.is_some() { wait } else { Duration::ZERO };
+        let mut woken = false;
+        loop {
+            let session = self.load(id).await?;
+            if enough(&session) {
+                if woken {
+                    self.metrics().woken(changes.borrow().at.elapsed());
+                }
+                return Ok(session);
+            }
+            woken = tokio::time::timeout_at(deadline, changes.changed()).await.is_ok();
+            if !woken {
+                return Ok(session);
+            }
         }
     }
 }
