@@ -127,7 +127,7 @@ async fn connections_that_say_nothing_take_places_of_their_own_socket_only_and_g
     drop(silent);
     soon(async {
         while house.operator().health(v1::HealthRequest {}).await.is_err() {
-            tokio::task::yield_now().await
+            tokio::task::yield_now().await;
         }
     })
     .await;
