@@ -247,6 +247,15 @@ pub fn operation(
         .optional()?)
 }
 
+/// What the operator did with a session, oldest first.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn operations(connection: &Connection, session: &SessionId) -> Result<Vec<ActionRow>, LedgerError> {
+    let which = "WHERE session_id = ?1 AND run_id IS NULL ORDER BY authorised_at, id";
+    collect(connection, &select(which), [session.as_str()])
+}
+
 /// When an action was authorised and settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {

@@ -71,7 +71,7 @@ impl OperatorService {
 
     async fn export_facts(&self, id: &SessionId) -> Result<v1::ExportFacts, Wire> {
         let wanted = id.clone();
-        let read = self.engine.read(move |connection| {
+        let read = self.engine.read_long(move |connection| {
             Ok((
                 export::counts(connection, &wanted)?,
                 journal::verify(connection)?,
