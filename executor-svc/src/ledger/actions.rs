@@ -302,15 +302,6 @@ pub fn prepared(connection: &Connection) -> Result<Vec<ActionRow>, LedgerError> 
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// What a person did about actions of a session (undo, resolve), oldest first.
-///
-/// # Errors
-/// When the ledger cannot be read.
-pub fn operations(connection: &Connection, session: &SessionId) -> Result<Vec<ActionRow>, LedgerError> {
-    let select = select("WHERE session_id = ?1 AND turn_id IS NULL ORDER BY authorised_at, id");
-    collect(connection, &select, [session.as_str()])
-}
-
 /// Actions of a session, the latest before `before` or of all, `limit` at most; oldest first.
 ///
 /// # Errors
