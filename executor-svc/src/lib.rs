@@ -1,12 +1,12 @@
 //! Gatehouse's privileged daemon: it holds the ledger, the files and the launches.
 //!
 //! Rooms, ground floor first; a room imports only from floors below it:
-//! 1. `clock`, `cancel`, `config`, `folders`
+//! 1. `clock`, `cancel`, `config`, `credential`, `folders`
 //! 2. `ledger`, `content`, `files`; `commands`: running a program in the sandbox; `worktree`: isolated
 //!    copies of a repository
 //! 3. `session`: the pure session machine
 //! 4. `tools`; `engine`: where a command meets the ledger; `action`: the one path every tool call takes
-//! 5. `runner`: processes
+//! 5. `runner`: processes; `subagent`: the broker between a subagent and its provider
 //! 6. `rpc`: translation, one file per service
 //! 7. `main.rs`: wiring
 //!
@@ -20,6 +20,7 @@ pub mod clock;
 pub mod commands;
 pub mod config;
 pub mod content;
+pub mod credential;
 pub mod engine;
 pub mod files;
 pub mod folders;
@@ -27,5 +28,6 @@ pub mod ledger;
 pub mod rpc;
 pub mod runner;
 pub mod session;
+pub mod subagent;
 pub mod tools;
 pub mod worktree;

@@ -17,6 +17,7 @@ mod prune;
 mod reconcile;
 mod resolve;
 mod short;
+mod subagent;
 mod undo;
 
 use std::collections::HashMap;
@@ -32,7 +33,7 @@ use crate::files::replace::Replacer;
 use crate::files::{Root, SessionFiles};
 use crate::ledger::LedgerError;
 use crate::ledger::actions::{self, ActionRow};
-use crate::session::{CallState, Command, Refusal, Session, State};
+use crate::session::{CallState, Command, Refusal, Session, State, Subagent, SubagentState};
 use crate::tools::{self, CheckedInput, ReadingInput, Receipt, ReceiptBudget, ToolContext, ToolName};
 
 use change::Workshop;
@@ -165,6 +166,7 @@ impl Actions {
             CheckedInput::Reading(input) => self.look(open, input, flight).await,
             CheckedInput::Change(input) => self.change(open, input, flight).await,
             CheckedInput::Command(call) => self.run_command(open, call, flight).await,
+            CheckedInput::Subagent(input) => self.subagent(open, input, flight).await,
         }
     }
 
@@ -247,9 +249,12 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     Ok(tokio::task::spawn_blocking(work).await.map_err(|error| LedgerError::damaged("tool", error))?)
 }
 
-/// Whether this is a call that the session's present run may make.
+/// Whether this is a call that the session's present run, or its subagent's, may make.
 fn recognise(session: &Session, call: &Invocation) -> Result<(), Refusal> {
-    let State::Running(run) = &session.state else { return Err(Refusal::StaleRunner) };
+    let run = match (&session.state, session.subagent_of(&call.run)) {
+        (_, Some(Subagent { state: SubagentState::Working, run, .. })) | (State::Running(run), None) => run,
+        _ => return Err(Refusal::StaleRunner),
+    };
     if run.id != call.run || run.epoch != call.epoch {
         return Err(Refusal::StaleRunner);
     }

@@ -62,6 +62,7 @@ pub(super) struct File {
     pub commands: Commands,
     pub writing: Writing,
     pub front: Front,
+    pub deepseek: Deepseek,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -132,6 +133,27 @@ pub(super) struct Front {
     pub protocol: Protocols,
     pub max_waits: Option<u64>,
     pub text_mirror: Mirror,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Deepseek {
+    pub credential_file: Option<PathBuf>,
+    pub endpoint: Option<String>,
+    pub proxy: Option<String>,
+    pub flash_model: Option<String>,
+    pub flash_answers: Option<Vec<String>>,
+    pub pro_model: Option<String>,
+    pub pro_answers: Option<Vec<String>>,
+    pub executable: Option<PathBuf>,
+    pub seconds: Option<u64>,
+    pub turns: Option<u64>,
+    pub output_tokens: Option<u64>,
+    pub answer_tokens: Option<u64>,
+    pub answer_bytes: Option<u64>,
+    pub request_bytes: Option<u64>,
+    pub request_timeout_seconds: Option<u64>,
+    pub stream: Option<bool>,
 }
 
 /// Reads the file that the flag names, or the one at the usual place if it is there.

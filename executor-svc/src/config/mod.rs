@@ -3,6 +3,7 @@
 //! This is the only place that reads the configuration file. `gatehouse up` learns what it says by
 //! `executor-svc --check-config`.
 
+mod deepseek;
 mod file;
 mod keys;
 mod paths;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use deepseek::{DeepseekSettings, Route, RouteModel};
 pub use file::{HardLinks, Mirror, NetworkFileSystems, Protocols, WithoutExchange};
 pub use keys::{KEYS, Key};
 pub use paths::Overrides;
@@ -75,6 +77,8 @@ pub struct Settings {
     pub writing: WritingSettings,
     /// What `gatehouse up` passes to the front.
     pub front: FrontSettings,
+    /// The DeepSeek subagent; `None`: switched off.
+    pub deepseek: Option<DeepseekSettings>,
 }
 
 /// How Claude Code is found and started.

@@ -9,13 +9,14 @@ mod flight;
 mod performing;
 mod record;
 mod recovery;
+mod subagent_record;
 mod territory;
 mod watchers;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId};
+use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId, TurnId};
 use rusqlite::Connection;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
@@ -84,6 +85,13 @@ pub enum Order {
         session: SessionId,
         /// The run.
         run: RunId,
+    },
+    /// Ask the provider of the session's subagent for this turn's answer.
+    Ask {
+        /// Its session.
+        session: SessionId,
+        /// The turn.
+        turn: TurnId,
     },
 }
 
@@ -445,6 +453,9 @@ impl Engine {
                 }
                 Effect::EndRunner { run_id, .. } => {
                     self.order(Order::End { session: session.id.clone(), run: run_id.clone() });
+                }
+                Effect::AskModel { turn_id } => {
+                    self.order(Order::Ask { session: session.id.clone(), turn: turn_id.clone() });
                 }
                 Effect::ActionCancelled { id, .. } => self.shared.performing.cancel(id),
                 _ => {}

@@ -3,6 +3,7 @@
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
+use super::subagent_record;
 use crate::clock::Timestamp;
 use crate::files::replace::Intent;
 use crate::ledger::{LedgerError, actions, journal, runs, sessions, turns};
@@ -94,9 +95,15 @@ fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -
         }
         Effect::WorktreeMade { head, registration } => json!({ "head": head, "registration": registration }),
         Effect::WorktreeRemoved { registration } => json!({ "registration": registration }),
+        Effect::SubagentStarted(_)
+        | Effect::SubagentAttached { .. }
+        | Effect::SubagentRequested { .. }
+        | Effect::SubagentAnswered { .. }
+        | Effect::SubagentStopping { .. }
+        | Effect::SubagentOver { .. } => subagent_record::record(tx, session, effect, now)?,
         Effect::LeaseRotated | Effect::LeaseRanOut | Effect::Stopped => json!({}),
         Effect::Attached => json!({ "enforced_by": session.enforced_by }),
-        Effect::Launch { .. } | Effect::EndRunner { .. } => Value::Null,
+        Effect::Launch { .. } | Effect::EndRunner { .. } | Effect::AskModel { .. } => Value::Null,
     })
 }
 

@@ -189,9 +189,11 @@ pub struct ActionRow {
     pub intent: Option<String>,
     /// The action that an undo undoes.
     pub reverts: Option<String>,
+    /// The subagent whose it is.
+    pub subagent_id: Option<String>,
 }
 
-const COLUMNS: &str = "id, session_id, run_id, turn_id, name, client_id, input, budget, state, authorised_at, finished_at, ok, code, receipt, receipt_sha256, intent, reverts";
+const COLUMNS: &str = "id, session_id, run_id, turn_id, name, client_id, input, budget, state, authorised_at, finished_at, ok, code, receipt, receipt_sha256, intent, reverts, (SELECT subagent_id FROM run WHERE run.id = run_id)";
 
 fn row(row: &Row<'_>) -> rusqlite::Result<ActionRow> {
     Ok(ActionRow {
@@ -212,6 +214,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<ActionRow> {
         receipt_sha256: row.get(14)?,
         intent: row.get(15)?,
         reverts: row.get(16)?,
+        subagent_id: row.get(17)?,
     })
 }
 

@@ -86,7 +86,9 @@ pub fn ended(connection: &Connection) -> Result<Vec<String>, LedgerError> {
 pub fn expired_with_a_process(connection: &Connection) -> Result<Vec<String>, LedgerError> {
     texts(
         connection,
-        "SELECT state FROM session WHERE status = 'lease_expired' AND json_extract(state, '$.ending') IS NOT NULL ORDER BY id",
+        "SELECT state FROM session WHERE status = 'lease_expired' AND json_extract(state, '$.ending') IS NOT NULL
+         UNION
+         SELECT state FROM session WHERE status = 'lease_expired' AND json_extract(state, '$.subagent') IS NOT NULL",
         [],
     )
 }

@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status as Wire};
 
 use super::place::Places;
 use super::refusals::spoken;
-use super::{checks, reply, view};
+use super::{checks, reply, subagents, view};
 use crate::engine::{
     self, Engine, Fault, Guess, Once, Outcome, RecoverySecret, START_SCOPE, taken_meanwhile,
 };
@@ -21,6 +21,7 @@ use crate::session::{
     Command, NewSession, Profile, Refusal, RootStanding, Session, Status, SubagentPolicy, TokenStanding,
     TurnStanding,
 };
+use crate::tools::Toolset;
 use crate::worktree::Worktrees;
 
 /// How long a start or continue waits for the first turn, unless asked otherwise.
@@ -81,9 +82,10 @@ impl FrontService {
         }
         let (in_flight, now) = (self.engine.performing().of(&session.id), self.engine.now());
         let shown = session.clone();
+        let engine = self.engine.clone();
         let view = self
             .engine
-            .read(move |connection| view::session_view(connection, &shown, &in_flight, now))
+            .read(move |connection| view::session_view(connection, &shown, &in_flight, &engine, now))
             .await
             .map_err(|error| spoken(error.into()))?;
         let token = match held.gives {
@@ -115,7 +117,7 @@ impl FrontService {
         let (prompt, label) =
             (checks::prompt(ask.prompt.clone())?, checks::label(ask.session_label.clone())?);
         let profile = checks::profile(ask.capability_profile());
-        let subagents = checks::subagents(ask.subagent_policy())?;
+        let subagents = subagents::policy(ask.subagent_policy(), profile, self.engine.settings().deepseek.as_ref()).await?;
         let content_hash = start_hash(&ask, profile, subagents);
         checks::skills(&ask.skill_contexts)?;
         // A repeat is answered also if the directory is gone meanwhile.
@@ -155,8 +157,8 @@ impl FrontService {
         let turn_id = checks::turn_id(ask.turn_id)?;
         let text = ask.text.unwrap_or_default();
         let content_hash = reply::content_hash(turn_id.as_str(), &text, &ask.tool_calls);
-        let profile = self.engine.load(&id).await.map_err(spoken)?.profile;
-        let calls = reply::check(profile, &text, &ask.tool_calls);
+        let set = Toolset::of(&self.engine.load(&id).await.map_err(spoken)?);
+        let calls = reply::check(set, &text, &ask.tool_calls);
         let once = Once { scope: format!("reply {id}"), key: reply_id.clone(), content_hash, mints: None };
         let (session, wanted) = (id.clone(), turn_id.clone());
         let submitted = self.engine.submit(&id, Some(once), move |tx, claim| {
@@ -206,7 +208,7 @@ impl FrontService {
         let prompt = checks::prompt(ask.prompt)?;
         // The process of the run before may still be on its way out; that is over soon, and no reason to refuse.
         let limit = STOP_WAIT.min(self.engine.settings().limits.max_wait);
-        self.engine.wait_until(&id, limit, |session| session.ending.is_none()).await.map_err(spoken)?;
+        self.engine.wait_until(&id, limit, |session| !session.is_ending()).await.map_err(spoken)?;
         let root = self.root_standing(&id).await?;
         let once = Once {
             scope: format!("continue {id}"),

@@ -4,10 +4,12 @@ mod checks;
 mod front;
 mod operator;
 mod place;
+mod plan;
 mod refusals;
 mod reply;
 mod runner;
 mod serve;
+mod subagents;
 mod view;
 
 pub use serve::{Services, Sockets, serve};

@@ -59,8 +59,9 @@ impl OperatorService {
 
     async fn view(&self, session: Session) -> Result<v1::SessionView, Wire> {
         let (in_flight, now) = (self.engine.performing().of(&session.id), self.engine.now());
+        let engine = self.engine.clone();
         self.engine
-            .read(move |connection| view::session_view(connection, &session, &in_flight, now))
+            .read(move |connection| view::session_view(connection, &session, &in_flight, &engine, now))
             .await
             .map_err(ledger)
     }
@@ -97,7 +98,7 @@ impl Operator for OperatorService {
             let texts = sessions::list(connection, ask.live_only, ask.after.as_deref(), limit)?;
             let view = |text: &String| {
                 let session = parse(text)?;
-                view::listed_view(connection, &session, &engine.performing().of(&session.id), now)
+                view::listed_view(connection, &session, &engine.performing().of(&session.id), &engine, now)
             };
             texts.iter().map(view).collect::<Result<Vec<_>, _>>()
         });
