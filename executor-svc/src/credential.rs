@@ -28,7 +28,9 @@ pub enum CredentialError {
     #[error("the credential file must belong to this user and be readable by nobody else (chmod 600)")]
     NotPrivate,
     /// Empty, or much too large.
-    #[error("the credential file must hold one credential of {MIN_BYTES} to {MAX_BYTES} bytes and nothing else")]
+    #[error(
+        "the credential file must hold one credential of {MIN_BYTES} to {MAX_BYTES} bytes and nothing else"
+    )]
     Size,
     /// Not one line of printable ASCII.
     #[error("the credential must be one line of printable ASCII without spaces")]
@@ -161,9 +163,13 @@ mod tests {
 
     #[test]
     fn what_is_not_one_credential_is_refused() {
-        for (content, size) in
-            [(&b""[..], true), (b"\n\n", true), (b"short", true), (b"two words-0123", false), (b"0123456789\x80", false)]
-        {
+        for (content, size) in [
+            (&b""[..], true),
+            (b"\n\n", true),
+            (b"short", true),
+            (b"two words-0123", false),
+            (b"0123456789\x80", false),
+        ] {
             let (_dir, path) = file(content, 0o600);
             let found = Credential::read(&path);
             let as_expected = if size {

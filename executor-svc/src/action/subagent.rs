@@ -12,9 +12,7 @@ use crate::config::DeepseekSettings;
 use crate::credential::Credential;
 use crate::engine::{Fault, Flight};
 use crate::ledger::subagents::{self, SubagentRow};
-use crate::session::{
-    Command, Receipt, Refusal, Session, SubagentLimits, SubagentStart,
-};
+use crate::session::{Command, Receipt, Refusal, Session, SubagentLimits, SubagentStart};
 use crate::tools::SubagentInput;
 use crate::tools::subagent::{LISTED_DEEDS, StartInput, SubagentReceipts};
 
@@ -88,7 +86,8 @@ impl Actions {
             limits: limits(settings),
         };
         let start = Box::new(start);
-        match self.engine.submit(&open.session.id, None, move |_, _| Ok(Command::StartSubagent(start))).await {
+        match self.engine.submit(&open.session.id, None, move |_, _| Ok(Command::StartSubagent(start))).await
+        {
             // A stop or an expiry came first and left a receipt that says so.
             Ok(_) | Err(Fault::Refused(Refusal::NotAuthorised)) => Ok(None),
             Err(fault) => Err(fault),
@@ -129,10 +128,8 @@ impl Actions {
             Ok((row, subagents::deeds(connection, &wanted, LISTED_DEEDS)?))
         });
         let (row, deeds) = found.await?;
-        Ok(row.map_or_else(
-            || receipts.unknown(),
-            |row| receipts.looked(&row, &self.route(&row.grade), &deeds),
-        ))
+        Ok(row
+            .map_or_else(|| receipts.unknown(), |row| receipts.looked(&row, &self.route(&row.grade), &deeds)))
     }
 
     /// The model name that a grade is asked for under.

@@ -78,7 +78,13 @@ const ENDPOINT: &str = "https://api.deepseek.com/anthropic";
 pub(super) fn resolve(file: File) -> Result<Option<DeepseekSettings>, ConfigError> {
     let endpoint = endpoint(file.endpoint.as_deref().unwrap_or(ENDPOINT))?;
     let proxy = file.proxy.as_deref().map(proxy).transpose()?;
-    let flash = model("flash", file.flash_model, "deepseek-flash", file.flash_answers, &["deepseek-flash", "deepseek-v4-flash"])?;
+    let flash = model(
+        "flash",
+        file.flash_model,
+        "deepseek-flash",
+        file.flash_answers,
+        &["deepseek-flash", "deepseek-v4-flash"],
+    )?;
     let pro = model("pro", file.pro_model, "deepseek-v4-pro", file.pro_answers, &["deepseek-v4-pro"])?;
     let answer_bytes = bounded("deepseek.answer_bytes", file.answer_bytes, 4 << 20, 1 << 16..=6 << 20)?;
     let request_bytes = bounded("deepseek.request_bytes", file.request_bytes, 4 << 20, 1 << 16..=32 << 20)?;
@@ -96,7 +102,12 @@ pub(super) fn resolve(file: File) -> Result<Option<DeepseekSettings>, ConfigErro
         answer_tokens: narrow(answer_tokens),
         answer_bytes: narrow(answer_bytes) as usize,
         request_bytes: narrow(request_bytes) as usize,
-        request_timeout: seconds("deepseek.request_timeout_seconds", file.request_timeout_seconds, 600, 1..=3600)?,
+        request_timeout: seconds(
+            "deepseek.request_timeout_seconds",
+            file.request_timeout_seconds,
+            600,
+            1..=3600,
+        )?,
         stream: file.stream.unwrap_or(true),
     };
     let Some(credential_file) = file.credential_file else { return Ok(None) };
@@ -153,7 +164,9 @@ fn model(
         if !plain || text.to_ascii_lowercase().starts_with("claude") {
             return Err(invalid(
                 &key(what),
-                format!("`{text}` is no name of a DeepSeek model; names that begin with claude are never sent"),
+                format!(
+                    "`{text}` is no name of a DeepSeek model; names that begin with claude are never sent"
+                ),
             ));
         }
     }

@@ -219,12 +219,16 @@ pub fn latest(
 /// # Errors
 /// When the ledger cannot be read.
 pub fn answers(connection: &Connection, id: &SubagentId) -> Result<Vec<(TurnId, String)>, LedgerError> {
-    let mut statement = connection
-        .prepare_cached("SELECT turn_id, content FROM subagent_answer WHERE subagent_id = ?1 ORDER BY ordinal")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT turn_id, content FROM subagent_answer WHERE subagent_id = ?1 ORDER BY ordinal",
+    )?;
     let rows = statement.query_map([id.as_str()], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
     rows.map(|row| {
         let (turn, content) = row?;
-        Ok((TurnId::try_from(turn).map_err(|error| LedgerError::damaged("subagent_answer.turn_id", error))?, content))
+        Ok((
+            TurnId::try_from(turn).map_err(|error| LedgerError::damaged("subagent_answer.turn_id", error))?,
+            content,
+        ))
     })
     .collect()
 }

@@ -117,7 +117,9 @@ impl FrontService {
         let (prompt, label) =
             (checks::prompt(ask.prompt.clone())?, checks::label(ask.session_label.clone())?);
         let profile = checks::profile(ask.capability_profile());
-        let subagents = subagents::policy(ask.subagent_policy(), profile, self.engine.settings().deepseek.as_ref()).await?;
+        let subagents =
+            subagents::policy(ask.subagent_policy(), profile, self.engine.settings().deepseek.as_ref())
+                .await?;
         let content_hash = start_hash(&ask, profile, subagents);
         checks::skills(&ask.skill_contexts)?;
         // A repeat is answered also if the directory is gone meanwhile.

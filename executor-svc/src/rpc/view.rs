@@ -4,8 +4,8 @@ use gatehouse_proto::ids::{ToolCallId, TurnId};
 use gatehouse_proto::v1;
 use rusqlite::Connection;
 
-use crate::clock::Timestamp;
 use super::subagents;
+use crate::clock::Timestamp;
 use crate::engine::{Engine, Performed};
 use crate::ledger::{LedgerError, actions, runs, turns};
 use crate::session::{

@@ -68,7 +68,9 @@ impl Runners {
         match &subagent.state {
             SubagentState::Starting if noted => self.watch_for_the_first_turn(id, run),
             SubagentState::Starting => engine.order(Order::Launch { session: id, run, epoch }),
-            SubagentState::Asking { turn, .. } => engine.order(Order::Ask { session: id, turn: turn.clone() }),
+            SubagentState::Asking { turn, .. } => {
+                engine.order(Order::Ask { session: id, turn: turn.clone() })
+            }
             SubagentState::Stopping { .. } => engine.order(Order::End { session: id, run }),
             SubagentState::Working => {}
         }

@@ -13,7 +13,12 @@ use crate::files::replace::Intent;
 pub(super) fn call_mut<'a>(session: &'a mut Session, id: &ToolCallId) -> Option<&'a mut Call> {
     let of_run = session.state.run_mut().map(|run| run.calls.iter_mut());
     let of_subagent = session.subagent.iter_mut().flat_map(|subagent| subagent.run.calls.iter_mut());
-    of_run.into_iter().flatten().chain(of_subagent).chain(session.finishing.iter_mut()).find(|call| call.id == *id)
+    of_run
+        .into_iter()
+        .flatten()
+        .chain(of_subagent)
+        .chain(session.finishing.iter_mut())
+        .find(|call| call.id == *id)
 }
 
 /// From here on the action may have an effect, so a stop lets it finish and a crash reconciles it.

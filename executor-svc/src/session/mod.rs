@@ -45,7 +45,7 @@ pub use state::{
     Status, StopAsk, SubagentPolicy, Terminal, Turn, TurnKey, TurnKind,
 };
 pub use subagent::{
-    GET as SUBAGENT_GET, Grade, Process, START as SUBAGENT_START, STOP as SUBAGENT_STOP, Subagent, SubagentAnswer,
-    SubagentEnd, SubagentFailure, SubagentLimits, SubagentStart, SubagentState, Usage,
+    GET as SUBAGENT_GET, Grade, Process, START as SUBAGENT_START, STOP as SUBAGENT_STOP, Subagent,
+    SubagentAnswer, SubagentEnd, SubagentFailure, SubagentLimits, SubagentStart, SubagentState, Usage,
 };
 pub use territory::Territory;

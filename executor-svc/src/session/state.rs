@@ -387,7 +387,9 @@ impl Session {
     pub fn is_starting(&self, run: &RunId) -> bool {
         match (&self.state, &self.subagent) {
             (State::Starting(own), _) if own.id == *run => true,
-            (_, Some(subagent)) if subagent.run.id == *run => subagent.state == super::SubagentState::Starting,
+            (_, Some(subagent)) if subagent.run.id == *run => {
+                subagent.state == super::SubagentState::Starting
+            }
             _ => false,
         }
     }

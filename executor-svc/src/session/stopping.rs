@@ -40,8 +40,7 @@ pub(super) fn stop(
 
 /// The last step of a stop: the processes are gone, and every action that had begun has its receipt.
 pub(super) fn finish_if_over(session: &mut Session, now: Timestamp) -> Vec<Effect> {
-    let in_flight =
-        session.ending.is_some() || session.subagent.is_some() || !session.finishing.is_empty();
+    let in_flight = session.ending.is_some() || session.subagent.is_some() || !session.finishing.is_empty();
     if session.state != State::Stopping || in_flight {
         return Vec::new();
     }

@@ -50,7 +50,8 @@ impl Client {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(unreachable)?;
         // What goes wrong with the connection is what goes wrong with the request.
         let _served = Served(tokio::spawn(async move { drop(connection.await) }));
-        let response = sender.send_request(request).await.map_err(|error| AskError::Cut(error.to_string()))?;
+        let response =
+            sender.send_request(request).await.map_err(|error| AskError::Cut(error.to_string()))?;
         if response.status() != http::StatusCode::OK {
             return Err(error_of(response, credential).await);
         }

@@ -47,8 +47,7 @@ fn platform_trust() -> Result<Arc<ClientConfig>, AskError> {
     let tls = |error: rustls::Error| AskError::Tls(error.to_string());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let mut config =
-        builder.map_err(tls)?.with_platform_verifier().map_err(tls)?.with_no_client_auth();
+    let mut config = builder.map_err(tls)?.with_platform_verifier().map_err(tls)?.with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
@@ -71,7 +70,9 @@ pub(super) async fn connect(settings: &DeepseekSettings, trust: &Trust) -> Resul
         Ok(Box::new(stream) as Box<dyn Duplex>)
     };
     let opened = tokio::time::timeout(PATIENCE, opening).await;
-    opened.unwrap_or_else(|_| Err(AskError::Unreachable(format!("no connection within {} s", PATIENCE.as_secs()))))
+    opened.unwrap_or_else(|_| {
+        Err(AskError::Unreachable(format!("no connection within {} s", PATIENCE.as_secs())))
+    })
 }
 
 /// A handshake that did not come about: for want of trust, or for want of a connection.
@@ -106,7 +107,10 @@ async fn through(proxy: &Uri, endpoint: &Uri) -> Result<Box<dyn Duplex>, AskErro
         .map_err(|error| AskError::Unreachable(error.to_string()))?;
     let response = sender.send_request(request).await.map_err(failed)?;
     if !response.status().is_success() {
-        return Err(AskError::Unreachable(format!("the proxy answered with HTTP status {}", response.status())));
+        return Err(AskError::Unreachable(format!(
+            "the proxy answered with HTTP status {}",
+            response.status()
+        )));
     }
     let tunnel = hyper::upgrade::on(response).await.map_err(failed)?;
     Ok(Box::new(TokioIo::new(tunnel)))

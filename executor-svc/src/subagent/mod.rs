@@ -127,10 +127,8 @@ impl Broker {
         let settings = self.shared.engine.settings();
         let Some(deepseek) = &settings.deepseek else { return Err(failure::switched_off()) };
         let model = deepseek.model(subagent.grade.route());
-        let limit = tokio::time::timeout(
-            deepseek.request_timeout,
-            self.ask_provider(deepseek, session, subagent),
-        );
+        let limit =
+            tokio::time::timeout(deepseek.request_timeout, self.ask_provider(deepseek, session, subagent));
         match limit.await {
             Ok(Ok(message)) => reply::answer(message, subagent, turn),
             Ok(Err(error)) => Err(error.told(model)),

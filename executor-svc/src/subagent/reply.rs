@@ -35,12 +35,15 @@ pub(super) fn answer(
     subagent: &Subagent,
     turn: &TurnId,
 ) -> Result<SubagentAnswer, SubagentFailure> {
-    let invalid = |what: &str| SubagentFailure::new("answer_invalid", format!("the answer cannot be used: {what}"));
+    let invalid =
+        |what: &str| SubagentFailure::new("answer_invalid", format!("the answer cannot be used: {what}"));
     match message.stop_reason.as_str() {
         "end_turn" | "tool_use" | "stop_sequence" => {}
         "max_tokens" => {
             let tokens = message.usage.output_tokens;
-            let what = format!("the answer was cut at {tokens} tokens (deepseek.answer_tokens, deepseek.output_tokens)");
+            let what = format!(
+                "the answer was cut at {tokens} tokens (deepseek.answer_tokens, deepseek.output_tokens)"
+            );
             return Err(SubagentFailure::new("output_limit", what));
         }
         other => return Err(invalid(&format!("it ended for the reason `{}`", bounded(other)))),

@@ -341,10 +341,8 @@ fn describe(name: ToolName) -> ToolDescription {
         ToolName::SubagentGet => (subagent::GET_DESCRIPTION, subagent::GET_FIELDS),
         ToolName::SubagentStop => (subagent::STOP_DESCRIPTION, subagent::STOP_FIELDS),
     };
-    let read_only = matches!(
-        name,
-        ToolName::Read | ToolName::FindFiles | ToolName::SearchText | ToolName::SubagentGet
-    );
+    let read_only =
+        matches!(name, ToolName::Read | ToolName::FindFiles | ToolName::SearchText | ToolName::SubagentGet);
     ToolDescription { name, description, input_schema: input::schema(fields), read_only }
 }
 

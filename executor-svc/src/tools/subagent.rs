@@ -235,8 +235,7 @@ mod tests {
     }
 
     fn looked(result: &str) -> Value {
-        let input =
-            SubagentInput::Get(GetInput { subsession_id: "sub_x".into(), wait_seconds: None });
+        let input = SubagentInput::Get(GetInput { subsession_id: "sub_x".into(), wait_seconds: None });
         let id = ToolCallId::mint();
         let receipts = SubagentReceipts { id: &id, budget: ReceiptBudget::MIN, input: &input };
         let deed = Deed {

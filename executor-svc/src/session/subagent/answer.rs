@@ -75,7 +75,10 @@ fn over_a_limit(subagent: &Subagent) -> Option<SubagentFailure> {
     }
     let again = matches!(state, SubagentState::Asking { requests, .. } if *requests >= REQUESTS_PER_TURN);
     again.then(|| {
-        SubagentFailure::new("interrupted", "the gateway was restarted twice while the provider was answering")
+        SubagentFailure::new(
+            "interrupted",
+            "the gateway was restarted twice while the provider was answering",
+        )
     })
 }
 

@@ -12,11 +12,7 @@ use crate::session::stopping;
 
 /// Begins the end of the subagent, if there is one: its pending turn is abandoned, what was not begun is cancelled, its
 /// process is to be ended. The first reason stays.
-pub(in crate::session) fn close(
-    session: &mut Session,
-    end: SubagentEnd,
-    effects: &mut Vec<Effect>,
-) {
+pub(in crate::session) fn close(session: &mut Session, end: SubagentEnd, effects: &mut Vec<Effect>) {
     let Some(subagent) = session.subagent.as_mut().filter(|subagent| !subagent.is_ending()) else { return };
     let why = words(&end);
     if let SubagentState::Asking { turn, .. } = &subagent.state {
@@ -49,7 +45,8 @@ fn words(end: &SubagentEnd) -> String {
 
 /// The last step: the process is gone, and every action that had begun has its receipt.
 pub(in crate::session) fn finish_if_over(session: &mut Session, now: Timestamp) -> Vec<Effect> {
-    let Some(Subagent { state: SubagentState::Stopping { end, process: Process::Gone }, .. }) = &session.subagent
+    let Some(Subagent { state: SubagentState::Stopping { end, process: Process::Gone }, .. }) =
+        &session.subagent
     else {
         return Vec::new();
     };

@@ -12,9 +12,7 @@ use crate::session::Refusal;
 use crate::session::command::{Answer, Receipt, RunOutcome, Step, TurnAsk};
 use crate::session::effect::Effect;
 use crate::session::machine::done;
-use crate::session::state::{
-    Attachment, CallState, Run, Session, State, SubagentPolicy, TurnKey, TurnKind,
-};
+use crate::session::state::{Attachment, CallState, Run, Session, State, SubagentPolicy, TurnKey, TurnKind};
 use crate::session::turns::{awaits_receipt, call_ids, cancel_uncalled};
 
 /// A subagent that is to begin. Every id is minted by the caller.
@@ -140,7 +138,9 @@ fn fitting(subagent: &Subagent, ask: &TurnAsk) -> Result<TurnKey, String> {
     let run = &subagent.run;
     match (&subagent.state, &key) {
         (SubagentState::Starting, TurnKey::First) if ask.marker == Some(run.ordinal) => Ok(key),
-        (SubagentState::Working, TurnKey::Results(ids)) if !ids.is_empty() && *ids == call_ids(run) => Ok(key),
+        (SubagentState::Working, TurnKey::Results(ids)) if !ids.is_empty() && *ids == call_ids(run) => {
+            Ok(key)
+        }
         _ => Err("the subagent's Claude Code sent a model request that fits no turn of its run".to_owned()),
     }
 }

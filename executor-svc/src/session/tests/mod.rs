@@ -2,6 +2,8 @@
 
 mod invariants;
 mod operating;
+mod subagent;
+mod subagent_moves;
 mod table;
 mod turns;
 
