@@ -1,6 +1,8 @@
 //! `gatehouse show`.
 
-use gatehouse_proto::v1::{ActionView, GetSessionRequest, ListActionsRequest, SessionStatus, SessionView};
+use gatehouse_proto::v1::{
+    ActionView, GetSessionRequest, ListActionsRequest, SessionStatus, SessionView, SubsessionView,
+};
 
 use super::view::{action_json, ago, known, moment, session_json, short};
 use crate::cli::Show;
@@ -24,6 +26,7 @@ pub(super) async fn run(mut operator: Operator, options: Show, screen: &mut Scre
     show_run(&session, screen)?;
     show_turn(&session, screen)?;
     show_endings(&session, screen)?;
+    show_subagents(&session, screen)?;
     show_actions(&actions, screen)?;
     show_uncertain(&session, &actions, screen)?;
     Ok(())
@@ -115,6 +118,26 @@ fn show_endings(session: &SessionView, screen: &mut Screen) -> std::io::Result<(
     Ok(())
 }
 
+fn show_subagents(session: &SessionView, screen: &mut Screen) -> std::io::Result<()> {
+    if session.deepseek_subsessions.is_empty() {
+        return Ok(());
+    }
+    screen.line("")?;
+    screen.heading("Subagents")?;
+    let row = |subsession: &SubsessionView| {
+        vec![
+            subsession.subsession_id.clone(),
+            subsession.status.clone(),
+            subsession.error.clone().unwrap_or_else(|| "-".to_owned()),
+            clean(&subsession.route, 40),
+            subsession.requests.to_string(),
+            format!("{} + {}", subsession.input_tokens, subsession.output_tokens),
+        ]
+    };
+    let rows: Vec<_> = session.deepseek_subsessions.iter().map(row).collect();
+    screen.table(&["SUBAGENT", "STATUS", "ERROR", "MODEL", "REQUESTS", "TOKENS"], &rows)
+}
+
 fn show_actions(actions: &[ActionView], screen: &mut Screen) -> std::io::Result<()> {
     if actions.is_empty() {
         return Ok(());
@@ -162,7 +185,10 @@ fn action_row(action: &ActionView) -> Vec<String> {
     };
     vec![
         action.tool_call_id.clone(),
-        clean(&action.name, 40),
+        match &action.subsession_id {
+            Some(_) => format!("{} (subagent)", clean(&action.name, 40)),
+            None => clean(&action.name, 40),
+        },
         action.state.clone(),
         result.to_owned(),
         change(action),
