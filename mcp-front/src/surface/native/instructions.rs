@@ -15,8 +15,7 @@ or fallback.
 
 Answering a turn: every pending_turn has a turn_id and is answered exactly once, by one reply with a new reply_id. Call \
 only tools that pending_turn.tools names (Read, FindFiles, SearchText, RunCommand and, in the write profiles, Edit, \
-Write, NotebookEdit, with deepseek_explicit also deepseek_subagent_start, alone in its reply, deepseek_subagent_get and \
-deepseek_subagent_stop), up to 16 in one reply. They are carried out on the user's computer, and their complete receipts \
+Write, NotebookEdit), up to 16 in one reply. They are carried out on the user's computer, and their complete receipts \
 come back in the next pending_turn as tool_results. A receipt with ok false is a fact to work with, not a failure of the \
 session. Web search is yours: the session has no network. Finish with a reply that has text and no tool_calls.
 
