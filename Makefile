@@ -24,7 +24,7 @@ BENCH_PEERS := $(BUILD)/bench-peers
 MUSL := $(shell uname -m)-unknown-linux-musl
 STATIC_LAUNCHER := $(BUILD)/$(MUSL)/release/sandbox-launch
 INSTALLED := installed_read installed_prompts installed_replay installed_retries installed_commands \
-	installed_direct_write installed_write installed_undo installed_deepseek killed_writes guarded_reads real_projects confinement
+	installed_direct_write installed_write installed_undo installed_skills installed_deepseek killed_writes guarded_reads real_projects confinement
 SURFACE := contract cli house
 ROUNDS ?= 5
 
@@ -73,11 +73,13 @@ test-installed: build claude ## The suite with the real Claude Code
 	@$(MAKE) --no-print-directory skipped
 	@echo 'make test-installed: passed ($(INSTALLED))'
 
-.PHONY: test-installed-write test-installed-direct-write
+.PHONY: test-installed-write test-installed-direct-write test-installed-skills
 test-installed-write: build claude ## Only the suite that changes a worktree with the real Claude Code
 	cargo test --locked -p gatehouse-tests --test installed_write
 test-installed-direct-write: build claude ## Only the suite that changes a real directory with it
 	cargo test --locked -p gatehouse-tests --test installed_direct_write --test installed_undo
+test-installed-skills: build claude ## Only the suite about skills with it
+	cargo test --locked -p gatehouse-tests --test installed_skills
 
 .PHONY: test-installed-deepseek
 test-installed-deepseek: build claude ## Only the suite of the DeepSeek subagent, with a DeepSeek on loopback

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use gatehouse_proto::skill::SkillId;
 
 use crate::settings::Place;
 
@@ -46,6 +47,9 @@ pub enum Command {
     /// List the worktrees of sessions, or remove one
     #[command(subcommand)]
     Worktree(Worktree),
+    /// What an allowlist of skills needs to know
+    #[command(subcommand)]
+    Skills(Skills),
     /// Run a whole session of the real Claude Code on a directory, with a scripted ChatGPT
     Demo(Demo),
 }
@@ -192,6 +196,27 @@ pub struct RemoveWorktree {
     #[arg(long, value_name = "FILE")]
     pub save_patch: Option<PathBuf>,
     /// Print a JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `gatehouse skills`.
+#[derive(Debug, Subcommand)]
+pub enum Skills {
+    /// Print the entry of the allowlist that pins a SKILL.md as it is now
+    Hash(HashSkill),
+}
+
+/// `gatehouse skills hash`.
+#[derive(Debug, Args)]
+pub struct HashSkill {
+    /// The SKILL.md; - reads standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The skill's id [default: by where the file lies, if that says it]
+    #[arg(long, value_name = "PREFIX:NAME")]
+    pub id: Option<SkillId>,
+    /// Print the entry alone, as a JSON object
     #[arg(long)]
     pub json: bool,
 }

@@ -3,7 +3,7 @@
 //! Rooms, ground floor first; a room imports only from floors below it:
 //! 1. `clock`, `cancel`, `config`, `credential`, `folders`
 //! 2. `ledger`, `content`, `files`; `commands`: running a program in the sandbox; `worktree`: isolated
-//!    copies of a repository
+//!    copies of a repository; `skill`: which instructions a session may carry
 //! 3. `session`: the pure session machine
 //! 4. `tools`; `engine`: where a command meets the ledger; `action`: the one path every tool call takes
 //! 5. `runner`: processes; `subagent`: the broker between a subagent and its provider
@@ -28,6 +28,7 @@ pub mod ledger;
 pub mod rpc;
 pub mod runner;
 pub mod session;
+pub mod skill;
 pub mod subagent;
 pub mod tools;
 pub mod worktree;

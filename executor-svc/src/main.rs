@@ -20,6 +20,7 @@ use executor_svc::files::{self, FilePolicy, FilePolicyConfig};
 use executor_svc::ledger;
 use executor_svc::rpc::{self, Services, Sockets};
 use executor_svc::runner::Runners;
+use executor_svc::skill::Skills;
 use executor_svc::subagent::Broker;
 use executor_svc::worktree::{WorktreeSettings, Worktrees};
 use gatehouse_proto::socket::make_private_dir;
@@ -72,7 +73,9 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     };
     let settings = Settings::load(&overrides)?;
     if arguments.check_config {
-        writeln!(std::io::stdout(), "{}", settings.summary())?;
+        let mut summary = settings.summary();
+        summary["skills"] = Skills::new(&settings.skills).allowlist().summary();
+        writeln!(std::io::stdout(), "{summary}")?;
         return Ok(());
     }
     start_logging();

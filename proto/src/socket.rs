@@ -70,6 +70,11 @@ pub fn default_runtime_dir() -> PathBuf {
     }
 }
 
+/// The most that the headers of an answer may have, in bytes. A refusal travels in them, with everything that it names;
+/// an answer with more is lost.
+#[cfg(feature = "client")]
+const MAX_HEADERS: u32 = 256 * 1024;
+
 /// Connects, lazily and again after each loss, to a role's socket.
 ///
 /// # Errors
@@ -90,7 +95,8 @@ pub fn channel_noting(
 ) -> Result<tonic::transport::Channel, io::Error> {
     let path = path.to_owned();
     // The URI names no host that exists; the connector below ignores it.
-    let endpoint = tonic::transport::Endpoint::from_static("http://gatehouse.invalid");
+    let endpoint = tonic::transport::Endpoint::from_static("http://gatehouse.invalid")
+        .http2_max_header_list_size(MAX_HEADERS);
     Ok(endpoint.connect_with_connector_lazy(tower::service_fn(move |_: tonic::transport::Uri| {
         let (path, connected) = (path.clone(), connected.clone());
         async move {

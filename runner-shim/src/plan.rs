@@ -77,6 +77,15 @@ impl Directories {
     }
 }
 
+/// When Claude Code's version is looked at. The init line is compared in either case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VersionCheck {
+    /// `--version` is asked first: a wrong version is named before it gets options that it may not know.
+    BeforeLaunch,
+    /// This very file has shown its version in an earlier run.
+    InitLineOnly,
+}
+
 /// The plan of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -92,8 +101,10 @@ pub struct Plan {
     pub stdin_text: String,
     /// Claude Code's executable.
     pub binary: PathBuf,
-    /// What `--version` must say; `None`: anything.
+    /// What `--version` and the init line must say; `None`: anything.
     pub expected_version: Option<String>,
+    /// Whether `--version` is asked before the launch.
+    pub version_check: VersionCheck,
     /// Where it lives.
     pub directories: Directories,
     /// What it may call.
@@ -135,6 +146,11 @@ impl TryFrom<v1::RunPlan> for Plan {
             stdin_text: plan.stdin_text,
             binary,
             expected_version: Some(plan.expected_version).filter(|text| !text.is_empty()),
+            version_check: if plan.version_shown_before {
+                VersionCheck::InitLineOnly
+            } else {
+                VersionCheck::BeforeLaunch
+            },
             directories,
             tools: plan.tools.into_iter().map(Tool::try_from).collect::<Result<_, _>>()?,
             ping: Duration::from_secs(plan.ping_seconds.clamp(1, 60).into()),

@@ -2,6 +2,7 @@
 
 mod told;
 
+use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -26,6 +27,7 @@ use crate::waiting::{PATIENCE, until};
 pub struct Setup {
     claude: Option<PathBuf>,
     config: String,
+    environment: Vec<(&'static str, OsString)>,
 }
 
 impl Setup {
@@ -38,7 +40,14 @@ impl Setup {
     /// A gateway that starts this Claude Code.
     #[must_use]
     pub fn with_claude(claude: PathBuf) -> Self {
-        Self { claude: Some(claude), config: String::new() }
+        Self { claude: Some(claude), ..Self::default() }
+    }
+
+    /// An environment variable of both processes.
+    #[must_use]
+    pub fn environment(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.environment.push((name, value.into()));
+        self
     }
 
     /// Lines of the configuration file.
@@ -58,6 +67,7 @@ pub struct Gateway {
     top: PathBuf,
     port: u16,
     claude: Option<PathBuf>,
+    environment: Vec<(&'static str, OsString)>,
     canary: String,
     executor: Option<Child>,
     front: Option<Child>,
@@ -87,6 +97,7 @@ impl Gateway {
             top,
             port: free.port(),
             claude: setup.claude,
+            environment: setup.environment,
             canary: format!("canary-{}", uuid::Uuid::new_v4().simple()),
             executor: None,
             front: None,
@@ -154,6 +165,7 @@ impl Gateway {
         if let Some(claude) = &self.claude {
             command.env("CLAUDE_BIN", claude);
         }
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(self.log(log)).stderr(self.log(log));
         command
     }

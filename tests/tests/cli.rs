@@ -57,6 +57,7 @@ fn wrong_usage_is_exit_code_2_and_help_is_0() {
         "resolve",
         "prune",
         "verify",
+        "skills",
         "demo",
         "Exit codes",
     ] {
@@ -288,4 +289,49 @@ async fn a_demo_that_is_interrupted_leaves_nothing_behind() {
         1,
         "only the configuration of the place itself"
     );
+}
+
+#[test]
+fn the_settings_are_shown_with_what_is_wrong_with_the_allowlist_of_skills() {
+    let entry = |id: &str| format!(r#"{{"skill_id":"{id}","content_sha256":"{}"}}"#, "0".repeat(64));
+    for (id, allowed, faults) in [("team:b", 2, 0), ("team:a", 0, 1), ("../b", 0, 1)] {
+        let list = format!("[{},{}]", entry("team:a"), entry(id));
+        let mut executor = Command::new(binary("executor-svc"));
+        executor.env("CLAUDE_TOOLS_NATIVE_SKILL_ALLOWLIST_JSON", list).arg("--check-config");
+        let shown: Value = serde_json::from_slice(&executor.assert().code(0).get_output().stdout).unwrap();
+        let count = |name: &str| shown["skills"][name].as_array().unwrap().len();
+        assert_eq!((count("allowed"), count("faults")), (allowed, faults), "{shown}");
+        assert!(
+            faults == 0 || shown["skills"]["faults"][0].as_str().unwrap().starts_with("entry 1"),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
+fn a_skills_hash_comes_as_the_entry_of_an_allowlist_in_both_forms() {
+    let project = Project::empty();
+    let file = project
+        .write(".claude/skills/review/SKILL.md", "\u{feff}---\r\nname: review\r\n---\r\nLook twice.\r\n");
+    // printf -- '---\nname: review\n---\nLook twice.\n' | sha256sum
+    let hash = "20c3d47042467a6b3d8ff1d306951412320426a625afbd3c4d5a40ba3526ae0a";
+    let json = format!(r#"{{"skill_id":"project:review","content_sha256":"{hash}"}}"#);
+    let told = gatehouse().args(["skills", "hash"]).arg(&file).assert().code(0).get_output().stdout.clone();
+    let told = text(&told);
+    assert!(told.contains("12 bytes of instructions") && told.contains(&json), "{told}");
+    assert!(
+        told.contains(&format!(r#"{{ skill_id = "project:review", content_sha256 = "{hash}" }}"#)),
+        "{told}"
+    );
+    gatehouse().args(["skills", "hash", "--json"]).arg(&file).assert().code(0).stdout(format!("{json}\n"));
+    let mut piped = gatehouse();
+    piped.args(["skills", "hash", "-", "--id", "team:x", "--json"]);
+    let told = piped.write_stdin("---\nname: review\n---\nLook twice.\n").assert().code(0);
+    let told: Value = serde_json::from_slice(&told.get_output().stdout).unwrap();
+    assert_eq!((&told["skill_id"], &told["content_sha256"]), (&"team:x".into(), &hash.into()));
+    gatehouse().args(["skills", "hash", "-"]).write_stdin("---\nname: x\n---\n").assert().code(1);
+    gatehouse().args(["skills", "hash", "-"]).write_stdin(&b"ab\xff"[..]).assert().code(1);
+    gatehouse().args(["skills", "hash", "/nonexistent"]).assert().code(1);
+    gatehouse().args(["skills", "hash", "-", "--id", "no-colon"]).assert().code(2);
+    gatehouse().args(["skills"]).assert().code(2);
 }

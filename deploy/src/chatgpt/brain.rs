@@ -31,6 +31,8 @@ pub struct Start {
     pub wait_seconds: u32,
     /// `session_label`.
     pub label: Option<String>,
+    /// `skill_contexts`.
+    pub skills: Vec<Value>,
 }
 
 impl Start {
@@ -44,6 +46,7 @@ impl Start {
             idempotency_key: fresh_id(),
             wait_seconds: 30,
             label: None,
+            skills: Vec::new(),
         }
     }
 
@@ -62,6 +65,9 @@ impl Start {
         }
         if let Some(label) = &self.label {
             arguments["session_label"] = json!(label);
+        }
+        if !self.skills.is_empty() {
+            arguments["skill_contexts"] = json!(self.skills);
         }
         arguments
     }

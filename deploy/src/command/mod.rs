@@ -8,6 +8,7 @@ mod resolve;
 mod sessions;
 mod show;
 mod signals;
+mod skills;
 mod transcript;
 mod undo;
 mod up;
@@ -42,6 +43,7 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<(), Failure> {
         Command::Prune(options) => prune::run(connect(&place).await?, &options, screen).await,
         Command::Verify(options) => verify::run(connect(&place).await?, &options, screen).await,
         Command::Worktree(options) => worktree::run(connect(&place).await?, options, screen).await,
+        Command::Skills(options) => skills::run(options, screen),
         Command::Demo(options) => demo::run(options, screen).await,
     }
 }

@@ -1,7 +1,8 @@
 //! `gatehouse show`.
 
 use gatehouse_proto::v1::{
-    ActionView, GetSessionRequest, ListActionsRequest, SessionStatus, SessionView, SubsessionView,
+    ActionView, GetSessionRequest, ListActionsRequest, SessionStatus, SessionView, SkillSnapshot,
+    SubsessionView,
 };
 
 use super::view::{action_json, ago, known, moment, session_json, short};
@@ -53,10 +54,21 @@ fn show_session(session: &SessionView, screen: &mut Screen) -> std::io::Result<(
         ("last call", ago(session.last_call_at_ms)),
         ("Claude session", session.claude_session_id.clone()),
     ];
+    if !session.skill_snapshot.is_empty() {
+        facts.push(("skills", skills(session)));
+    }
     if let Some(label) = &session.session_label {
         facts.insert(0, ("label", clean(label, 80)));
     }
     screen.facts(&facts)
+}
+
+/// Which instructions ChatGPT is given with each run; what they say is not for a screen.
+fn skills(session: &SessionView) -> String {
+    let one = |skill: &SkillSnapshot| {
+        format!("{} ({}, {} bytes)", clean(&skill.skill_id, 100), short(&skill.content_sha256), skill.bytes)
+    };
+    session.skill_snapshot.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 fn show_run(session: &SessionView, screen: &mut Screen) -> std::io::Result<()> {

@@ -1,5 +1,6 @@
 //! The configuration file as it is written.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -61,6 +62,7 @@ pub(super) struct File {
     pub files: Files,
     pub commands: Commands,
     pub writing: Writing,
+    pub skills: Skills,
     pub front: Front,
     pub deepseek: Deepseek,
 }
@@ -123,6 +125,14 @@ pub(super) struct Writing {
     pub without_exchange: WithoutExchange,
     pub content_bytes: Option<u64>,
     pub worktree_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Skills {
+    /// As it stands there: what is wrong with it is told by entry, and does not keep the gateway from starting.
+    pub allow: Option<toml::Value>,
+    pub folders: BTreeMap<String, PathBuf>,
 }
 
 #[derive(Debug, Default, Deserialize)]

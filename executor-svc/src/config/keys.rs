@@ -43,6 +43,8 @@ pub const KEYS: &[Key] = &[
     key("writing", "without_exchange", "\"rename\""),
     key("writing", "content_bytes", "10737418240"),
     key("writing", "worktree_dir", "\"STATE_DIR-worktrees\""),
+    key("skills", "allow", "[]"),
+    key("skills", "folders", "{}"),
     key("front", "listen", "\"127.0.0.1:8848\""),
     key("front", "key_file", "\"STATE_DIR/front.key\""),
     key("front", "protocol", "\"all\""),

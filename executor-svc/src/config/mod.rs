@@ -9,6 +9,7 @@ mod keys;
 mod paths;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -75,6 +76,8 @@ pub struct Settings {
     pub commands: CommandSettings,
     /// How files are changed.
     pub writing: WritingSettings,
+    /// Which skills a session may carry, and where they are looked up.
+    pub skills: SkillSettings,
     /// What `gatehouse up` passes to the front.
     pub front: FrontSettings,
     /// The DeepSeek subagent; `None`: switched off.
@@ -157,6 +160,34 @@ pub struct CommandSettings {
     /// How many processes a command may have (the kernel does not hold root to it).
     pub processes: u64,
 }
+
+/// Which skills a session may carry, and where they are looked up.
+#[derive(Debug, Clone, Default)]
+pub struct SkillSettings {
+    /// The allowlist as it was written.
+    pub allow: AllowlistText,
+    /// Where skills lie, by the prefix of their ids. Those of the project lie in each session's directory.
+    pub folders: BTreeMap<String, PathBuf>,
+}
+
+/// The allowlist of skills as it was written; it is read where skills are judged.
+#[derive(Debug, Clone, Default)]
+pub enum AllowlistText {
+    /// Nobody wrote one.
+    #[default]
+    Absent,
+    /// The value of [`ALLOWLIST_VARIABLE`], which stands in for the file's.
+    Variable(OsString),
+    /// The value of `skills.allow`.
+    File(toml::Value),
+}
+
+/// The environment variable that may hold the allowlist of skills, as JSON.
+pub const ALLOWLIST_VARIABLE: &str = "CLAUDE_TOOLS_NATIVE_SKILL_ALLOWLIST_JSON";
+/// The prefix of the skills in the user's own folder.
+pub const PERSONAL: &str = "personal";
+/// The prefix of the skills in a session's directory.
+pub const PROJECT: &str = "project";
 
 /// What `gatehouse up` passes to the front.
 #[derive(Debug, Clone)]

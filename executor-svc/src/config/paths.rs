@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::deepseek;
 use super::file::{self, File};
 use super::{
-    ClaudeSettings, CommandSettings, ConfigError, FileSettings, FrontSettings, Limits, Settings,
-    WritingSettings,
+    ALLOWLIST_VARIABLE, AllowlistText, ClaudeSettings, CommandSettings, ConfigError, FileSettings,
+    FrontSettings, Limits, PERSONAL, PROJECT, Settings, SkillSettings, WritingSettings,
 };
 
 /// Flags and environment.
@@ -81,6 +81,7 @@ pub(super) fn resolve(
         files: files(file.files)?,
         commands: commands(file.commands, environment)?,
         writing: writing(file.writing, &state_dir)?,
+        skills: skills(file.skills, environment)?,
         front: front(file.front, &state_dir)?,
         deepseek: deepseek::resolve(file.deepseek)?,
         state_dir,
@@ -190,6 +191,30 @@ fn writing(file: file::Writing, state_dir: &Path) -> Result<WritingSettings, Con
         content_bytes: bounded("writing.content_bytes", file.content_bytes, 10 << 30, 1 << 20..=1 << 44)?,
         worktree_dir: must_be_absolute("writing.worktree_dir", file.worktree_dir.unwrap_or_else(beside))?,
     })
+}
+
+fn skills(file: file::Skills, environment: &Environment) -> Result<SkillSettings, ConfigError> {
+    let mut folders = std::collections::BTreeMap::new();
+    folders.extend(home(environment).map(|home| (PERSONAL.to_owned(), home.join(".claude/skills"))));
+    for (prefix, folder) in file.folders {
+        let name = format!("skills.folders.{prefix}");
+        if [PERSONAL, PROJECT].contains(&prefix.as_str()) {
+            return Err(invalid(&name, "these skills have their folder already; choose another prefix"));
+        }
+        if !gatehouse_proto::skill::is_prefix(&prefix) {
+            return Err(invalid(
+                &name,
+                "a prefix has a-z, 0-9, - and _, begins with a letter, and is at most 32 long",
+            ));
+        }
+        let folder = must_be_absolute(&name, folder)?;
+        folders.insert(prefix, folder);
+    }
+    let allow = match environment.get(&OsString::from(ALLOWLIST_VARIABLE)) {
+        Some(text) => AllowlistText::Variable(text.clone()),
+        None => file.allow.map(AllowlistText::File).unwrap_or_default(),
+    };
+    Ok(SkillSettings { allow, folders })
 }
 
 fn front(file: file::Front, state_dir: &Path) -> Result<FrontSettings, ConfigError> {

@@ -77,6 +77,35 @@ fn a_configured_or_given_claude_is_the_only_candidate() {
 }
 
 #[test]
+fn skills_are_looked_up_at_home_and_in_folders_with_prefixes_of_their_own() {
+    let settings = with_file("[skills]\nfolders = { team = '/srv/skills' }\nallow = 7\n").unwrap();
+    let wanted = [("personal", "/home/u/.claude/skills"), ("team", "/srv/skills")];
+    let wanted = wanted.map(|(prefix, folder)| (prefix.to_owned(), PathBuf::from(folder)));
+    assert_eq!(settings.skills.folders, wanted.into());
+    assert!(matches!(settings.skills.allow, AllowlistText::File(_)), "what is wrong with it is told later");
+    for (folders, why) in [
+        ("{ personal = '/x' }", "another prefix"),
+        ("{ project = '/x' }", "another prefix"),
+        ("{ Team = '/x' }", "begins with a letter"),
+        ("{ team = 'x' }", "absolute"),
+    ] {
+        let error = with_file(&format!("[skills]\nfolders = {folders}\n")).unwrap_err().to_string();
+        assert!(error.contains("skills.folders.") && error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn the_variable_stands_in_for_the_allowlist_of_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config.toml");
+    std::fs::write(&path, "[skills]\nallow = []\n").unwrap();
+    let mut given = overrides(&[("HOME", "/home/u"), (ALLOWLIST_VARIABLE, "")]);
+    given.config = Some(path);
+    let settings = Settings::load(&given).unwrap();
+    assert!(matches!(settings.skills.allow, AllowlistText::Variable(text) if text.is_empty()));
+}
+
+#[test]
 fn every_key_is_documented() {
     let docs = include_str!("../../../docs/configuration.md");
     for key in KEYS {

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use super::subagent_record;
 use crate::clock::Timestamp;
 use crate::files::replace::Intent;
-use crate::ledger::{LedgerError, actions, journal, runs, sessions, turns};
+use crate::ledger::{LedgerError, actions, journal, runs, sessions, skills, turns};
 use crate::session::{Effect, Receipt, ResolveAsk, Session, TurnKind, UndoAsk};
+use crate::skill::Skill;
 use crate::tools;
 
 /// Writes the session's value.
@@ -49,6 +50,7 @@ fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -
         Effect::SessionCreated => {
             json!({ "profile": session.profile, "claude_session_id": session.claude_session_id })
         }
+        Effect::SkillsFrozen(skills) => record_skills(tx, session, skills)?,
         Effect::RunOpened { run_id, prompt, ordinal, epoch } => {
             let run = runs::NewRun {
                 id: run_id,
@@ -105,6 +107,19 @@ fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -
         Effect::Attached => json!({ "enforced_by": session.enforced_by }),
         Effect::Launch { .. } | Effect::EndRunner { .. } | Effect::AskModel { .. } => Value::Null,
     })
+}
+
+/// The instructions go into their table; the journal has what everybody may know.
+fn record_skills(tx: &Connection, session: &Session, frozen: &[Skill]) -> Result<Value, LedgerError> {
+    for (position, skill) in frozen.iter().enumerate() {
+        let row = skills::SkillRow {
+            skill_id: skill.facts.skill_id.to_string(),
+            content_sha256: skill.facts.content_sha256.clone(),
+            body: skill.body.clone(),
+        };
+        skills::insert(tx, &session.id, position, &row)?;
+    }
+    Ok(json!({ "skills": session.skills }))
 }
 
 fn record_action(

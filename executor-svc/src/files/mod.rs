@@ -8,6 +8,7 @@
 //!
 //! * [`replace`]: the one way in which a file of the user's is written.
 
+mod beneath;
 mod fault;
 mod links;
 mod mounts;
@@ -21,6 +22,8 @@ mod sys;
 pub mod text;
 pub(crate) mod walk;
 
+pub use beneath::BeneathFault;
+pub(crate) use beneath::read_beneath;
 pub use fault::{FileFault, FileKind};
 pub use policy::{FilePolicy, FilePolicyConfig, HardLinks, NetworkFs, PolicyError};
 pub use root::{Profile, Root, RootFault, canonical_root};

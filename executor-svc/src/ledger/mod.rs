@@ -15,6 +15,7 @@ mod open;
 mod readers;
 pub mod runs;
 pub mod sessions;
+pub mod skills;
 pub mod subagents;
 pub mod turns;
 mod writer;

@@ -13,11 +13,12 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0001_walking_gateway.sql"),
     include_str!("../../migrations/0002_prepared_actions.sql"),
     include_str!("../../migrations/0003_writing.sql"),
+    include_str!("../../migrations/0005_skills.sql"),
     include_str!("../../migrations/0006_subagents.sql"),
 ];
 
 /// The newest schema version.
-pub const SCHEMA_VERSION: u32 = 4;
+pub const SCHEMA_VERSION: u32 = 5;
 const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
 
 /// An opened ledger: the way in and the way out.

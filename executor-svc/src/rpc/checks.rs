@@ -100,22 +100,6 @@ pub(super) const fn profile(asked: v1::CapabilityProfile) -> Profile {
     }
 }
 
-/// No skill is on an allowlist yet, so none may come.
-pub(super) fn skills(asked: &[v1::SkillContext]) -> Result<(), Spoken> {
-    if asked.len() > 8 {
-        return Err(invalid("skill_contexts", "has more than 8 entries"));
-    }
-    match asked.first() {
-        None => Ok(()),
-        Some(skill) => Err(Spoken::new(
-            ErrorCode::SkillNotAllowed,
-            "This skill is not on the allowlist.",
-            "Start the session without skill_contexts.",
-        )
-        .with("skill_id", skill.skill_id.as_str())),
-    }
-}
-
 pub(super) fn directory(text: &str) -> Result<&Path, Spoken> {
     if text.contains('\0') {
         return Err(unusable("it contains a NUL character"));

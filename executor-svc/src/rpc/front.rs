@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status as Wire};
 
 use super::place::Places;
 use super::refusals::spoken;
-use super::{checks, reply, subagents, view};
+use super::{checks, reply, skills, subagents, view};
 use crate::engine::{
     self, Engine, Fault, Guess, Once, Outcome, RecoverySecret, START_SCOPE, taken_meanwhile,
 };
@@ -32,6 +32,7 @@ const START_WAIT: Duration = Duration::from_secs(30);
 pub struct FrontService {
     engine: Engine,
     places: Places,
+    skills: skills::Library,
 }
 
 type Answer = Result<Response<v1::SessionReply>, Wire>;
@@ -59,7 +60,8 @@ impl FrontService {
     /// The service of this engine.
     #[must_use]
     pub fn new(engine: Engine, worktrees: Arc<Worktrees>) -> Self {
-        Self { places: Places { engine: engine.clone(), worktrees }, engine }
+        let skills = skills::Library::new(&engine.settings().skills);
+        Self { places: Places { engine: engine.clone(), worktrees }, skills, engine }
     }
 
     /// Waits while the gateway is at work, then tells where the session stands.
@@ -85,7 +87,7 @@ impl FrontService {
         let engine = self.engine.clone();
         let view = self
             .engine
-            .read(move |connection| view::session_view(connection, &shown, &in_flight, &engine, now))
+            .read(move |connection| view::brain_view(connection, &shown, &in_flight, &engine, now))
             .await
             .map_err(|error| spoken(error.into()))?;
         let token = match held.gives {
@@ -121,7 +123,7 @@ impl FrontService {
             subagents::policy(ask.subagent_policy(), profile, self.engine.settings().deepseek.as_ref())
                 .await?;
         let content_hash = start_hash(&ask, profile, subagents);
-        checks::skills(&ask.skill_contexts)?;
+        let skills = skills::asked(ask.skill_contexts)?;
         // A repeat is answered also if the directory is gone meanwhile.
         if let Some(outcome) =
             self.engine.replayed_start(key.clone(), content_hash.clone()).await.map_err(spoken)?
@@ -133,6 +135,7 @@ impl FrontService {
         }
         let (id, lease_id) = (SessionId::mint(), LeaseId::mint());
         let place = self.places.of_start(ask.working_directory, profile, &id).await?;
+        let skills = self.skills.freeze(skills, &place.source).await?;
         let once = Once { scope: START_SCOPE.to_owned(), key, content_hash, mints: Some(lease_id.clone()) };
         let new = NewSession {
             recovery_hash: RecoverySecret::hash(&self.engine.secret().token(&id)),
@@ -148,6 +151,7 @@ impl FrontService {
             lease_ttl: self.engine.settings().limits.lease,
             run_id: RunId::mint(),
             prompt,
+            skills,
         };
         Ok((self.engine.create(new, once).await.map_err(spoken)?, wait))
     }

@@ -9,6 +9,7 @@ mod refusals;
 mod reply;
 mod runner;
 mod serve;
+mod skills;
 mod subagents;
 mod view;
 

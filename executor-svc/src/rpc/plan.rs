@@ -10,7 +10,7 @@ use gatehouse_proto::v1;
 use super::refusals::spoken;
 use crate::engine::Engine;
 use crate::ledger::runs;
-use crate::runner::{claude_binary, folders_of, program_of};
+use crate::runner::{Runners, claude_binary, folders_of, program_of};
 use crate::session::{Refusal, Session};
 use crate::tools::{self, Toolset};
 
@@ -48,7 +48,12 @@ fn served(session: &Session, run: &RunId) -> Option<Served> {
 }
 
 /// The plan of a run.
-pub(super) async fn of_run(engine: &Engine, session: &Session, run: &RunId) -> Result<v1::RunPlan, Spoken> {
+pub(super) async fn of_run(
+    engine: &Engine,
+    runners: &Runners,
+    session: &Session,
+    run: &RunId,
+) -> Result<v1::RunPlan, Spoken> {
     let settings = engine.settings();
     let served = served(session, run).ok_or_else(|| spoken(Refusal::StaleRunner.into()))?;
     let wanted = run.clone();
@@ -56,7 +61,13 @@ pub(super) async fn of_run(engine: &Engine, session: &Session, run: &RunId) -> R
     let prompt = prompt.map_err(|error| spoken(error.into()))?.unwrap_or_default();
     let program = program_of(settings, session.subagent_of(run));
     let is_verified = program.is_verified;
-    let binary = tokio::task::spawn_blocking(move || claude_binary(&program.candidates)).await.ok().flatten();
+    let (runners, run_id) = (runners.clone(), run.clone());
+    let found = tokio::task::spawn_blocking(move || {
+        let binary = claude_binary(&program.candidates)?;
+        let shown_before = is_verified && runners.version_shown_before(&run_id, &binary);
+        Some((binary, shown_before))
+    });
+    let (binary, version_shown_before) = found.await.ok().flatten().unzip();
     let folders = folders_of(settings, session, run);
     let path = |path: PathBuf| path.to_string_lossy().into_owned();
     Ok(v1::RunPlan {
@@ -77,6 +88,7 @@ pub(super) async fn of_run(engine: &Engine, session: &Session, run: &RunId) -> R
         tool_timeout_ms: millis(TOOL_TIMEOUT),
         stream_idle_timeout_ms: millis(settings.claude.stream_idle_timeout),
         model: served.model,
+        version_shown_before: version_shown_before.unwrap_or_default(),
     })
 }
 

@@ -226,7 +226,7 @@ impl Runner for RunnerService {
             .submit(&link.session, None, move |_, _| Ok(Command::Attach { run_id, epoch, enforced_by }))
             .await
             .map_err(spoken)?;
-        Ok(Response::new(plan::of_run(&self.engine, &attached.session, &link.run).await?))
+        Ok(Response::new(plan::of_run(&self.engine, &self.runners, &attached.session, &link.run).await?))
     }
 
     async fn heartbeat(
@@ -247,6 +247,7 @@ impl Runner for RunnerService {
     ) -> Result<Response<v1::OpenTurnReply>, Wire> {
         let link = self.link(&request).await?;
         let turn_id = self.open(&link, request.into_inner()).await?;
+        self.runners.version_shown(&link.run);
         Ok(Response::new(v1::OpenTurnReply { turn_id: turn_id.to_string() }))
     }
 

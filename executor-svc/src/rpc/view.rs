@@ -7,11 +7,12 @@ use rusqlite::Connection;
 use super::subagents;
 use crate::clock::Timestamp;
 use crate::engine::{Engine, Performed};
-use crate::ledger::{LedgerError, actions, runs, turns};
+use crate::ledger::{LedgerError, actions, runs, skills, turns};
 use crate::session::{
     Attachment, Call, CallState, Isolation, LastResult, Profile, ResultText, Run, Session, State, Status,
     SubagentPolicy, TurnKind,
 };
+use crate::skill::SkillFacts;
 use crate::tools::{self, Toolset};
 
 /// What is in flight for the session, and since when.
@@ -43,7 +44,42 @@ pub(super) fn listed_view(
     Ok(view)
 }
 
-/// The public state of a session.
+/// The state of a session for ChatGPT: with the instructions of its skills in the first turn of each run.
+pub(super) fn brain_view(
+    connection: &Connection,
+    session: &Session,
+    in_flight: &InFlight,
+    engine: &Engine,
+    now: Timestamp,
+) -> Result<v1::SessionView, LedgerError> {
+    let mut view = session_view(connection, session, in_flight, engine, now)?;
+    if let (State::Waiting(_, turn), Some(shown)) = (&session.state, &mut view.pending_turn)
+        && turn.kind != TurnKind::ToolResults
+    {
+        shown.skills = skills::of_session(connection, &session.id)?.into_iter().map(skill).collect();
+        if !shown.skills.is_empty() {
+            shown.reply_with.insert_str(0, SKILLS_HINT);
+        }
+    }
+    Ok(view)
+}
+
+/// Stands before the hint how to reply.
+const SKILLS_HINT: &str = "The user wants the bodies of `skills` followed as instructions in this run. ";
+
+fn skill_facts(facts: &SkillFacts) -> v1::SkillSnapshot {
+    v1::SkillSnapshot {
+        skill_id: facts.skill_id.to_string(),
+        content_sha256: facts.content_sha256.clone(),
+        bytes: facts.bytes,
+    }
+}
+
+fn skill(row: skills::SkillRow) -> v1::Skill {
+    v1::Skill { skill_id: row.skill_id, content_sha256: row.content_sha256, body: row.body }
+}
+
+/// The public state of a session, for everybody.
 pub(super) fn session_view(
     connection: &Connection,
     session: &Session,
@@ -77,7 +113,7 @@ pub(super) fn session_view(
             .map(|run| current_run(connection, session, run, in_flight, now))
             .transpose()?,
         pending_turn: pending_turn(connection, session)?,
-        skill_snapshot: Vec::new(),
+        skill_snapshot: session.skills.iter().map(skill_facts).collect(),
         subagent_policy: match session.subagents {
             SubagentPolicy::None => v1::SubagentPolicy::None.into(),
             SubagentPolicy::DeepseekExplicit => v1::SubagentPolicy::DeepseekExplicit.into(),
@@ -188,6 +224,7 @@ fn pending_turn(connection: &Connection, session: &Session) -> Result<Option<v1:
         },
         unreported: session.unreported.iter().map(|id| result(connection, id)).collect::<Result<_, _>>()?,
         tools: descriptions(Toolset::of(session), first),
+        // Only the brain's view has them.
         skills: Vec::new(),
         reply_with: "Call native_session_reply_and_wait with this turn_id, a new reply_id, and text and/or tool_calls \
                      [{name, input}]; text without tool_calls ends the run."

@@ -10,6 +10,7 @@ mod isolate;
 mod launch;
 mod logs;
 mod reaper;
+mod shown;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -62,6 +63,7 @@ struct Shared {
     engine: Engine,
     worktrees: Arc<Worktrees>,
     held: Mutex<HashMap<RunId, Held>>,
+    shown: shown::Shown,
 }
 
 #[derive(Debug, Clone)]
@@ -69,13 +71,21 @@ struct Held {
     process: Arc<ProcessHandle>,
     /// What is told of its end if it is not told otherwise.
     why: Arc<Mutex<String>>,
+    program: Arc<shown::Launched>,
 }
 
 impl Runners {
     /// A runner room for this engine, which makes worktrees there.
     #[must_use]
     pub fn new(engine: Engine, worktrees: Arc<Worktrees>) -> Self {
-        Self { shared: Arc::new(Shared { engine, worktrees, held: Mutex::default() }) }
+        Self {
+            shared: Arc::new(Shared {
+                engine,
+                worktrees,
+                held: Mutex::default(),
+                shown: shown::Shown::default(),
+            }),
+        }
     }
 
     /// Carries out orders until the engine is gone. Each in a task of its own: none waits for another.
@@ -137,6 +147,7 @@ impl Runners {
         let held = Held {
             process: Arc::new(process),
             why: Arc::new(Mutex::new("the runner's process ended".to_owned())),
+            program: Arc::default(),
         };
         {
             let mut all = self.shared.held.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,6 +13,7 @@ use super::subagent::{SubagentAnswer, SubagentFailure, SubagentStart};
 use super::{Isolation, Refusal};
 use crate::files::replace::Intent;
 use crate::ledger::once::Claim;
+use crate::skill::Skill;
 use crate::worktree::Worktree;
 
 /// Everything a new session is made of.
@@ -44,6 +45,8 @@ pub struct NewSession {
     pub run_id: RunId,
     /// What it is asked.
     pub prompt: String,
+    /// The skills that it carries from now on.
+    pub skills: Vec<Skill>,
 }
 
 /// What can be asked of a session that exists.

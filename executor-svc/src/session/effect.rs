@@ -7,12 +7,15 @@ use super::operating::{ResolveAsk, UndoAsk};
 use super::state::{TurnKey, TurnKind};
 use super::subagent::{SubagentEnd, SubagentStart, Usage};
 use crate::files::replace::Intent;
+use crate::skill::Skill;
 
 /// What is committed together with a step, and what is to be done after it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// There is a new session.
     SessionCreated,
+    /// The session carries these skills as they are now.
+    SkillsFrozen(Vec<Skill>),
     /// A run begins.
     RunOpened {
         /// The run.
@@ -204,6 +207,7 @@ impl Effect {
     pub const fn kind(&self) -> Option<&'static str> {
         Some(match self {
             Self::SessionCreated => "session.created",
+            Self::SkillsFrozen(_) => "skills.frozen",
             Self::RunOpened { .. } => "run.opened",
             Self::RunClosed { .. } => "run.closed",
             Self::TurnOpened { .. } => "turn.opened",

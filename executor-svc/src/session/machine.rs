@@ -39,10 +39,12 @@ pub fn create(new: NewSession, now: Timestamp) -> Step {
         unreported: Vec::new(),
         told_late: Vec::new(),
         enforced_by: Vec::new(),
+        skills: new.skills.iter().map(|skill| skill.facts.clone()).collect(),
         subagent: None,
         subsessions: 0,
     };
     let mut effects = vec![Effect::SessionCreated];
+    effects.extend((!new.skills.is_empty()).then_some(Effect::SkillsFrozen(new.skills)));
     effects.extend(open_run(&mut session, new.run_id, new.prompt, now));
     done(session, effects)
 }

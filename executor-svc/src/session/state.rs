@@ -9,6 +9,7 @@ use super::command::LaunchFailure;
 use super::{Isolation, Lease, Subagent};
 use crate::clock::Timestamp;
 pub use crate::files::Profile;
+use crate::skill::SkillFacts;
 
 /// Whether ChatGPT may start a subagent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +90,9 @@ pub struct Session {
     pub told_late: Vec<ToolCallId>,
     /// The sandbox layers that confined the latest launch, as the launcher reported them.
     pub enforced_by: Vec<String>,
+    /// The skills that it carries, for good; their instructions have a table of their own.
+    #[serde(default)]
+    pub skills: Vec<SkillFacts>,
     /// The subagent that is active.
     #[serde(default)]
     pub subagent: Option<Subagent>,

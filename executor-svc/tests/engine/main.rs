@@ -16,6 +16,7 @@ mod program;
 mod prune;
 mod resolve;
 mod restarts;
+mod skills;
 mod twins;
 mod undo;
 mod waits;

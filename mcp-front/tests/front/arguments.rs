@@ -38,7 +38,7 @@ fn arguments_that_are_refused_by_name() {
         ("start", &start, json!({"subagent_policy": "all"}), "subagent_policy", "none, deepseek_explicit"),
         ("start", &start, json!({"skill_contexts": {}}), "skill_contexts", "array"),
         ("start", &start, skills(9, "x"), "skill_contexts", "at most 8"),
-        ("start", &start, skills(3, &"x".repeat(65_537)), "skill_contexts", "196608"),
+        ("start", &start, skills(1, &"x".repeat(262_145)), "skill_contexts[0].content", "262144"),
         ("start", &start, skill(json!("s")), "skill_contexts[0]", "object"),
         ("start", &start, skill(json!({"content": "x"})), "skill_contexts[0].skill_id", "missing"),
         (

@@ -22,6 +22,7 @@ pub struct InitLine {
     slash_commands: Vec<String>,
     skills: Vec<String>,
     plugins: Vec<serde_json::Value>,
+    claude_code_version: String,
 }
 
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
@@ -39,8 +40,10 @@ impl InitLine {
     pub fn check(&self, plan: &Plan) -> Result<(), String> {
         let expected: BTreeSet<String> = plan.tools.iter().map(|tool| claude_tool_name(&tool.name)).collect();
         let found: BTreeSet<String> = self.tools.iter().cloned().collect();
+        let version = |expected: &String| *expected == self.claude_code_version;
         let server = [Server { name: SERVER_NAME.into(), status: "connected".into() }];
         let checks = [
+            ("version", plan.expected_version.as_ref().is_none_or(version)),
             ("session id", self.session_id == plan.claude_session_id),
             ("tools", found == expected && self.tools.len() == expected.len()),
             ("MCP servers", self.mcp_servers == server),
@@ -84,6 +87,7 @@ mod tests {
     #[test]
     fn everything_that_differs_is_named() {
         let cases = [
+            ("claude_code_version", json!("2.1.248"), "version"),
             ("session_id", json!("2df54dd9-cc4d-4e3b-b2b6-2fe49cd3a97e"), "session id"),
             ("tools", json!(["mcp__gatehouse__Read"]), "tools"),
             ("tools", json!(["mcp__gatehouse__Edit", "mcp__gatehouse__Read", "Bash"]), "tools"),

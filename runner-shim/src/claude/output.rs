@@ -18,7 +18,7 @@ const MAX_TAIL_LINE: usize = 400;
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
     /// The first one.
-    Init(InitLine),
+    Init(Box<InitLine>),
     /// The last one.
     Result(ResultLine),
 }
@@ -44,7 +44,7 @@ struct Kind<'a> {
 pub(super) fn parse(line: &[u8]) -> Option<Line> {
     let kind: Kind<'_> = serde_json::from_slice(line).ok()?;
     match (kind.kind.as_ref(), kind.subtype.as_deref()) {
-        ("system", Some("init")) => serde_json::from_slice(line).ok().map(Line::Init),
+        ("system", Some("init")) => serde_json::from_slice(line).ok().map(Box::new).map(Line::Init),
         ("result", _) => serde_json::from_slice(line).ok().map(Line::Result),
         _ => None,
     }

@@ -7,17 +7,19 @@ use gatehouse_sandbox::launch::{Confined, Confinement, LaunchError, Launcher, St
 use tokio::io::AsyncReadExt;
 
 use super::{StartFailure, command};
-use crate::plan::Plan;
+use crate::plan::{Plan, VersionCheck};
 
 /// It takes some 10 ms; a machine that is busy, longer.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Compares with what the plan expects, if it expects any.
+/// Compares with what the plan expects, if it expects any and has not seen this file before.
 ///
 /// # Errors
 /// When it cannot be started, does not answer in time, or is another version.
 pub(super) async fn check(launcher: &Launcher, plan: &Plan, reach: &Confinement) -> Result<(), StartFailure> {
-    let Some(expected) = &plan.expected_version else {
+    let Some(expected) =
+        plan.expected_version.as_ref().filter(|_| plan.version_check == VersionCheck::BeforeLaunch)
+    else {
         return Ok(());
     };
     let streams = Streams { stdin: Stdio::null(), stdout: Stdio::piped(), stderr: Stdio::null() };

@@ -7,7 +7,7 @@ use gatehouse_proto::v1;
 use crate::shim::{Setting, beside};
 
 /// Puts a launcher of the test's own beside a shim of its own: a shell script, which leads to the real one.
-fn launcher(setting: &mut Setting, script: &str) {
+pub(crate) fn launcher(setting: &mut Setting, script: &str) {
     let shim = setting.relay().set_up();
     let real = beside(std::path::Path::new(env!("CARGO_BIN_EXE_runner-shim")), "sandbox-launch");
     let path = shim.with_file_name("sandbox-launch");

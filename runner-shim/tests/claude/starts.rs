@@ -2,6 +2,7 @@
 
 use gatehouse_proto::v1;
 
+use crate::confined::launcher;
 use crate::shim::Setting;
 
 /// Runs it to its failure; nothing that leaves may hold an internal path, a pid or a port.
@@ -36,6 +37,31 @@ async fn another_version_is_refused_and_both_are_named() {
     let failed = failure(&setting).await;
     assert_eq!(failed.code, "claude_wrong_version");
     assert!(failed.message.contains("2.1.247") && failed.message.contains("9.9.9"), "{}", failed.message);
+}
+
+#[tokio::test]
+async fn a_program_that_showed_its_version_before_is_not_asked_again() {
+    for (shown_before, launches) in [(false, 2), (true, 1)] {
+        let mut setting = Setting::new();
+        setting.plan.version_shown_before = shown_before;
+        let count = setting.top.path().join("launches");
+        launcher(&mut setting, &format!("echo one >>{} && exec LAUNCH \"$@\"", count.display()));
+        let shim = setting.start();
+        let turn = shim.executor.turn(0).await;
+        shim.executor.reply(&turn, "done", &[]);
+        shim.executor.finished().await;
+        assert_eq!(std::fs::read_to_string(count).unwrap().lines().count(), launches);
+    }
+}
+
+#[tokio::test]
+async fn its_init_line_is_compared_all_the_same() {
+    let mut setting = Setting::new();
+    setting.plan.version_shown_before = true;
+    setting.plan.expected_version = "9.9.9".to_owned();
+    let failed = failure(&setting).await;
+    assert_eq!(failed.code, "claude_init_mismatch");
+    assert!(failed.message.contains("version"), "{}", failed.message);
 }
 
 #[tokio::test]

@@ -268,6 +268,7 @@ impl World {
             self.subagents.note(&self.session, effect)?;
             self.note_effect(effect)?;
         }
+        prop_assert_eq!(&step.session.skills, &self.session.skills, "what was frozen stays so");
         if step.session.lease.id != self.session.lease.id {
             self.former_leases.push(self.session.lease.id.clone());
         }
@@ -282,6 +283,7 @@ impl World {
     }
 
     fn note_effect(&mut self, effect: &Effect) -> Result<(), TestCaseError> {
+        prop_assert!(!matches!(effect, Effect::SkillsFrozen(_)), "skills are frozen at the start alone");
         match effect {
             Effect::TurnOpened { turn_id, run_id, key, .. } => {
                 let name = format!("{run_id} {}", key.as_text());

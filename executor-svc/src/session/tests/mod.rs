@@ -14,6 +14,7 @@ use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId, ToolCallId, Tu
 use super::*;
 use crate::clock::Timestamp;
 use crate::ledger::once::{Claim, OnceRow};
+use crate::skill::{Skill, SkillFacts};
 
 const TTL: Duration = Duration::from_secs(1800);
 
@@ -25,8 +26,14 @@ fn key(text: &str) -> RequestKey {
     RequestKey::try_from(text.to_owned()).unwrap()
 }
 
-fn fresh() -> Session {
-    let new = NewSession {
+fn skill() -> Skill {
+    let skill_id = "personal:review".parse().unwrap();
+    let body = "Look twice.".to_owned();
+    Skill { facts: SkillFacts { skill_id, content_sha256: "0".repeat(64), bytes: 11 }, body }
+}
+
+fn new_session() -> NewSession {
+    NewSession {
         isolation: None,
         id: SessionId::mint(),
         label: None,
@@ -40,8 +47,12 @@ fn fresh() -> Session {
         recovery_hash: "h".into(),
         run_id: RunId::mint(),
         prompt: "p".into(),
-    };
-    create(new, at(0)).session
+        skills: vec![skill()],
+    }
+}
+
+fn fresh() -> Session {
+    create(new_session(), at(0)).session
 }
 
 fn step(session: &Session, command: Command) -> Step {

@@ -210,3 +210,13 @@ fn what_a_stale_runner_says_changes_nothing() {
         assert_eq!(step(&session, command).session, session);
     }
 }
+
+#[test]
+fn a_session_that_carries_skills_freezes_them_before_its_first_run() {
+    let step = create(new_session(), at(0));
+    let kinds: Vec<_> = step.effects.iter().filter_map(Effect::kind).collect();
+    assert_eq!(kinds, ["session.created", "skills.frozen", "run.opened"]);
+    assert_eq!(step.session.skills, [skill().facts]);
+    let none = create(NewSession { skills: Vec::new(), ..new_session() }, at(0));
+    assert!(none.effects.iter().all(|effect| effect.kind() != Some("skills.frozen")));
+}

@@ -2,6 +2,7 @@
 
 use gatehouse_proto::codes::ErrorCode;
 use gatehouse_proto::refusal::Refusal;
+use gatehouse_proto::skill::{MAX_SKILLS, MAX_TEXT};
 use gatehouse_proto::v1::{CapabilityProfile, SkillContext, StartRequest, SubagentPolicy};
 use serde_json::{Map, Value};
 
@@ -20,9 +21,6 @@ of a clean Git repository. deepseek_explicit only with worktree_write. The profi
 native_session_id and lease_id, and keep recovery_token: no later result repeats it. For a further task in the same \
 session call native_session_continue instead. If the answer is lost, call again with the same idempotency_key and \
 arguments: no second session is made.";
-
-/// All skill bodies together, in bytes.
-const MAX_SKILLS: usize = 192 * 1024;
 
 const WORKING_DIRECTORY: TextField = TextField {
     name: "working_directory",
@@ -53,9 +51,9 @@ const SUBAGENTS: ChoiceField<SubagentPolicy> = ChoiceField {
 
 const SKILLS: ListField = ListField {
     name: "skill_contexts",
-    description: "Skills whose instructions the session shall carry. Each must be on the user's allowlist. Contents \
-                  together at most 192 KiB.",
-    at_most: 8,
+    description: "Skills whose instructions the session shall carry. Each must be on the user's allowlist. Their \
+                  instructions together have at most 192 KiB.",
+    at_most: MAX_SKILLS,
 };
 
 const SKILL_ID: TextField = TextField {
@@ -67,7 +65,7 @@ const SKILL_ID: TextField = TextField {
 const SKILL_CONTENT: TextField = TextField {
     name: "content",
     description: "The whole SKILL.md. Leave it out to have it looked up in the configured skill folders.",
-    limits: Limits::Bytes(1, MAX_SKILLS),
+    limits: Limits::Bytes(1, MAX_TEXT),
 };
 
 const LABEL: TextField = TextField {
@@ -104,14 +102,6 @@ pub(super) fn read(given: Map<String, Value>) -> Result<Call, Refusal> {
         skill_id: item.text(&SKILL_ID),
         content: item.optional_text(&SKILL_CONTENT),
     });
-    let together: usize =
-        skill_contexts.iter().filter_map(|skill| skill.content.as_ref()).map(String::len).sum();
-    if together > MAX_SKILLS {
-        arguments.fault(
-            SKILLS.name,
-            format!("must have at most {MAX_SKILLS} bytes of content (it has {together})"),
-        );
-    }
     let request = StartRequest {
         prompt: arguments.text(&PROMPT),
         working_directory: arguments.text(&WORKING_DIRECTORY),
