@@ -17,6 +17,7 @@ mod prune;
 mod resolve;
 mod restarts;
 mod skills;
+mod subagents;
 mod twins;
 mod undo;
 mod waits;
