@@ -1,5 +1,6 @@
 //! Where the credential is: in its file, and in the executor. It is looked for everywhere else while it is in use.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use gatehouse_tests::deepseek::{Answer, Message, call, text};
@@ -42,10 +43,41 @@ async fn the_credential_is_in_its_file_and_nowhere_else() {
     world.gateway.finish().await;
 }
 
-/// Arguments, environment and open files of every process of the gateway.
+/// The gateway's processes and whatever they have started, sandboxed or not.
+fn family(top: &Path) -> BTreeSet<u32> {
+    let mut family: BTreeSet<u32> = processes::of_directory(top).into_iter().collect();
+    loop {
+        let parent = |pid: u32| -> Option<u32> {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+        };
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let born: Vec<_> = pids
+            .filter(|&pid| {
+                !family.contains(&pid) && parent(pid).is_some_and(|parent| family.contains(&parent))
+            })
+            .collect();
+        if born.is_empty() {
+            return family;
+        }
+        family.extend(born);
+    }
+}
+
+/// Arguments, environment and open files of every process of the gateway, and arguments and environment of all others.
 fn in_no_process(world: &World) {
     let top = world.gateway.state_dir().parent().unwrap().to_owned();
-    let pids = processes::of_directory(&top);
+    for process in processes::all() {
+        let holds = process.arguments.iter().any(|argument| argument.contains(&world.credential));
+        let environment = processes::environment(process.pid);
+        assert!(
+            !holds && !environment.values().any(|value| value.contains(&world.credential)),
+            "{}",
+            process.pid
+        );
+    }
+    let pids = family(&top);
     assert!(pids.len() >= 6, "executor, front, two shims, two Claude Codes at least: {pids:?}");
     let file = world.drawer.path().join("deepseek.key");
     for pid in pids {
