@@ -24,9 +24,12 @@ BENCH_PEERS := $(BUILD)/bench-peers
 MUSL := $(shell uname -m)-unknown-linux-musl
 STATIC_LAUNCHER := $(BUILD)/$(MUSL)/release/sandbox-launch
 INSTALLED := installed_read installed_prompts installed_replay installed_retries installed_commands \
-	installed_direct_write installed_write installed_undo installed_skills installed_deepseek killed_writes guarded_reads real_projects confinement
-SURFACE := contract cli house
+	installed_direct_write installed_write installed_undo installed_skills installed_deepseek killed_writes guarded_reads real_projects confinement \
+	runners chaos
+SURFACE := contract cli house many_sessions
 ROUNDS ?= 5
+# Some two hours.
+CHAOS_ROUNDS ?= 2000
 
 .PHONY: help
 help: ## This list
@@ -96,7 +99,10 @@ smoke-deepseek-now: build claude
 .PHONY: installed
 installed:
 	cargo test --locked -p runner-shim --test claude
-	cargo test --locked -p gatehouse-tests $(INSTALLED:%=--test %)
+	cargo test --locked -p gatehouse-tests $(addprefix --test ,$(filter-out runners chaos,$(INSTALLED)))
+	@# Most of them wait for a lease to run out, and do so at the same time.
+	cargo test --locked -p gatehouse-tests --test runners -- --test-threads 8
+	cargo test --locked -p gatehouse-tests --test chaos -- --nocapture
 
 .PHONY: skipped
 skipped:
@@ -124,11 +130,13 @@ $(FOREIGN_HOME)/ready: tests/foreign/package.json tests/foreign/package-lock.jso
 	touch $@
 
 .PHONY: soak
-soak: build claude ## The installed suite again and again (ROUNDS=5), long properties, 10,000 kills during writes
+soak: build claude ## The installed suite again and again (ROUNDS=5), long properties, chaos (CHAOS_ROUNDS=2000), 200 sessions
+	MANY_SESSIONS=200 MANY_SECONDS=60 cargo test --locked -p gatehouse-tests --test many_sessions -- --nocapture
+	CHAOS_ROUNDS=$(CHAOS_ROUNDS) cargo test --locked -p gatehouse-tests --test chaos -- --nocapture
 	PROPTEST_CASES=100000 cargo test --locked -p executor-svc --lib
 	KILLS=10000 cargo test --locked -p gatehouse-tests --test killed_writes -- --nocapture
 	@for round in $$(seq 1 $(ROUNDS)); do echo "soak: round $$round of $(ROUNDS)"; \
-		$(MAKE) --no-print-directory installed; done
+		CHAOS_ROUNDS=60 $(MAKE) --no-print-directory installed; done
 	@echo 'make soak: $(ROUNDS) rounds passed'
 
 .PHONY: bench
@@ -136,6 +144,7 @@ bench: claude $(BENCH_PEERS)/ready ## Measure what docs/performance.md tells (re
 	cargo build --locked --release --workspace --bins
 	@$(MAKE) --no-print-directory launcher
 	cargo bench --locked -p gatehouse-tests
+	cargo bench --locked -p executor-svc --bench writes
 	launchers=$(BUILD)/release/sandbox-launch; \
 	if [ -x $(STATIC_LAUNCHER) ]; then launchers+=:$(STATIC_LAUNCHER); fi; \
 	GATEHOUSE_BENCH_PEERS=$(BENCH_PEERS) GATEHOUSE_BENCH_LAUNCHER=$$launchers \

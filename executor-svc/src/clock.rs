@@ -69,6 +69,12 @@ impl ManualClock {
         let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
         self.0.fetch_add(millis, Ordering::SeqCst);
     }
+
+    /// Puts it back.
+    pub fn put_back(&self, by: Duration) {
+        let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        self.0.fetch_sub(millis, Ordering::SeqCst);
+    }
 }
 
 impl Clock for ManualClock {

@@ -181,7 +181,8 @@ fn actions(engine: &Engine, umask: Mode) -> Result<Actions, Failure> {
             WithoutExchange::Refuse => replace::WithoutExchange::Refuse,
         },
     };
-    let content = ContentStore::open(&settings.state_dir.join("content"), writing.content_bytes)?;
+    let content = ContentStore::open(&settings.state_dir.join("content"), writing.content_bytes)?
+        .with_ledger(engine.ledger_readers());
     Ok(Actions::new(engine.clone(), commands, Replacer::new(options), content))
 }
 

@@ -29,8 +29,8 @@ use verdict::Verdict;
 
 type Client = RunnerClient<InterceptedService<Channel, Credentials>>;
 
-/// Between two heartbeats.
-const HEARTBEAT: Duration = Duration::from_secs(3);
+/// Between two heartbeats. A lost connection is noticed at once, by the call that is open; this is for the lease's time.
+const HEARTBEAT: Duration = Duration::from_secs(5);
 /// How long an answer that needs no waiting may take.
 const PROMPT: Duration = Duration::from_secs(10);
 /// How long one `AwaitReply` is held open by the executor.
@@ -117,10 +117,11 @@ impl Link {
     pub async fn first_attach(&self) -> Result<v1::RunPlan, Parting> {
         let mut pause = Pause::new();
         loop {
+            let waited_enough = self.is_alone();
             match self.attach_once().await {
                 Ok(plan) => return Ok(plan),
                 Err(Verdict::Refused(_)) => return Err(Parting::Refused),
-                Err(Verdict::Lost) if self.is_alone() => return Err(Parting::Alone),
+                Err(Verdict::Lost) if waited_enough => return Err(Parting::Alone),
                 Err(Verdict::Lost) => pause.wait().await,
             }
         }
@@ -139,11 +140,14 @@ impl Link {
     /// Keeps the contact until the executor, or its absence, ends the run.
     pub async fn heartbeats(&self) -> Parting {
         loop {
+            // A process that was stopped finds its question unanswered when it wakes up, however well the executor is. So
+            // only a question that was put after the lease was over shows that nobody is there.
+            let lease_was_over = self.is_alone();
             match self.heartbeat_once().await {
                 Ok(reply) if reply.end_run => return Parting::Ordered,
                 Ok(_) => tokio::time::sleep(HEARTBEAT).await,
                 Err(Verdict::Refused(_)) => return Parting::Refused,
-                Err(Verdict::Lost) if self.is_alone() => return Parting::Alone,
+                Err(Verdict::Lost) if lease_was_over => return Parting::Alone,
                 Err(Verdict::Lost) => tokio::time::sleep(PAUSES.1).await,
             }
         }

@@ -246,6 +246,17 @@ impl Gateway {
         }
     }
 
+    /// SIGTERM for the front; waits for its end.
+    ///
+    /// # Panics
+    /// When it cannot be waited for.
+    pub fn end_front(&mut self) {
+        if let Some(mut child) = self.front.take() {
+            processes::signal(child.id(), Signal::SIGTERM);
+            child.wait().expect("the front can be waited for");
+        }
+    }
+
     /// Kills both and starts both again.
     pub async fn restart_everything(&mut self) {
         self.kill_executor();
@@ -305,6 +316,11 @@ impl Gateway {
     /// Learns the secrets of a live session, for the scan at the end.
     pub fn learn(&mut self, brain: &Brain) {
         self.secrets.learn_session(brain, &self.runtime_dir());
+    }
+
+    /// Learns the secrets of whatever serves a Claude session at this moment, for the scan at the end.
+    pub fn learn_run(&mut self, claude_session_id: &str) {
+        self.secrets.learn_run(claude_session_id, &self.runtime_dir());
     }
 
     /// This must not come out either.

@@ -16,9 +16,11 @@ pub mod commands;
 #[cfg(target_os = "linux")]
 pub mod confinement;
 pub mod deepseek;
+pub mod dice;
 pub mod gateway;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod hijack;
+pub mod patient;
 pub mod places;
 pub mod processes;
 pub mod raw;

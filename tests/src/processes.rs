@@ -51,6 +51,28 @@ pub fn shims_of(runtime_dir: &Path) -> Vec<u32> {
     all().into_iter().filter(mine).map(|process| process.pid).collect()
 }
 
+/// The shim of a Claude session, if it lives: the nearest one above whatever has that id among its arguments.
+#[must_use]
+pub fn shim_of(claude_session_id: &str) -> Option<u32> {
+    let all = all();
+    let named = |process: &&Process| process.arguments.iter().any(|argument| argument == claude_session_id);
+    all.iter().filter(named).find_map(|process| {
+        let mut pid = process.pid;
+        loop {
+            pid = parent(pid)?;
+            let found = all.iter().find(|process| process.pid == pid)?;
+            if found.arguments.first().is_some_and(|program| program.ends_with("runner-shim")) {
+                return Some(pid);
+            }
+        }
+    })
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 1)
+}
+
 /// Every process that has `directory` in its arguments or environment: those of one test's gateway.
 #[must_use]
 pub fn of_directory(directory: &Path) -> Vec<u32> {

@@ -77,8 +77,13 @@ impl Secrets {
     pub(crate) fn learn_session(&mut self, brain: &Brain, runtime_dir: &Path) {
         self.leases.insert(brain.lease_id().to_owned());
         self.recovery_tokens.insert(brain.recovery_token().to_owned());
+        self.learn_run(brain.state().claude_session_id(), runtime_dir);
+    }
+
+    /// What belongs to the processes that serve a Claude session now.
+    pub(crate) fn learn_run(&mut self, claude_session_id: &str, runtime_dir: &Path) {
         self.numbers.extend(processes::shims_of(runtime_dir));
-        let Some(claude) = processes::claude_of(brain.state().claude_session_id()) else { return };
+        let Some(claude) = processes::claude_of(claude_session_id) else { return };
         self.numbers.insert(claude);
         for (name, value) in processes::environment(claude) {
             match name.as_str() {
@@ -114,15 +119,16 @@ pub fn scan(pieces: &[Piece], secrets: &Secrets) -> Vec<String> {
                 report("a lease", lease);
             }
         }
-        for token in secrets.recovery_tokens.iter().filter(|token| !token.is_empty()) {
+        // Most pieces hold nothing of the kind, and there may be hundreds of sessions.
+        let may_hold = piece.text.contains("rt_");
+        for token in secrets.recovery_tokens.iter().filter(|token| may_hold && !token.is_empty()) {
             if piece.text.contains(token.as_str()) && !is_start_answer(piece) {
                 report("a recovery token", token);
             }
         }
-        for &number in secrets.numbers.iter().filter(|_| hidden) {
-            if words_outside_receipts(piece).any(|text| has_word(&text, number)) {
-                report("a process id or port", &number.to_string());
-            }
+        let numbers = words_outside_receipts(piece).flat_map(|text| numbers_in(&text).collect::<Vec<_>>());
+        for number in numbers.filter(|number| hidden && secrets.numbers.contains(number)) {
+            report("a process id or port", &number.to_string());
         }
     }
     found.sort();
@@ -169,18 +175,11 @@ fn collect_strings(value: &Value, texts: &mut Vec<String>) {
     }
 }
 
-/// Whether the number stands there as a word of its own; small ones say nothing.
-fn has_word(text: &str, number: u32) -> bool {
-    let word = number.to_string();
-    if word.len() < 4 {
-        return false;
-    }
+/// The numbers that stand there as words of their own; small ones say nothing.
+fn numbers_in(text: &str) -> impl Iterator<Item = u32> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    text.match_indices(&word).any(|(at, _)| {
-        let before = text[..at].chars().next_back();
-        let after = text[at + word.len()..].chars().next();
-        !before.is_some_and(is_part) && !after.is_some_and(is_part)
-    })
+    let words = text.split(move |c| !is_part(c));
+    words.filter(|word| word.len() >= 4 && !word.starts_with('0')).filter_map(|word| word.parse().ok())
 }
 
 #[cfg(test)]
@@ -210,6 +209,7 @@ mod tests {
             (Way::Mcp, "{\"b\":\"rt-1\"}"),
             (Way::Log, "pid=41234"),
             (Way::Mcp, "{\"message\":\"process 41234 died\"}"),
+            (Way::Log, "(41234)"),
         ] {
             assert_eq!(scan(&[piece(way, text)], &secrets()).len(), 1, "{text}");
         }

@@ -13,8 +13,10 @@ use gatehouse_tests::places::Project;
 use gatehouse_tests::{Gateway, Setup, claude};
 use serde_json::json;
 
-/// The steps of a replacement before which the executor can be told to kill itself, as its `GATEHOUSE_FAIL_AT` knows them.
-const STEPS: [&str; 10] = [
+/// The steps of a write before which the executor can be told to kill itself, as its `GATEHOUSE_FAIL_AT` knows them.
+const STEPS: [&str; 12] = [
+    "keep_contents",
+    "begin",
     "make_directories",
     "make_temporary",
     "write_temporary",

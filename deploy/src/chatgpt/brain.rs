@@ -241,9 +241,14 @@ impl Brain {
             "recovery_id": fresh_id(),
         });
         let state = self.client.call("native_session_recover", arguments).await?;
-        state.lease_id().clone_into(&mut self.lease_id);
-        self.state = state;
+        self.take_up(&state);
         Ok(&self.state)
+    }
+
+    /// Goes on from a state that came another way, with the lease that it carries.
+    pub fn take_up(&mut self, state: &State) {
+        state.lease_id().clone_into(&mut self.lease_id);
+        self.state = state.clone();
     }
 
     /// Asks for the state, waiting up to `wait_seconds` for a change.

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use gatehouse_proto::codes::ActionCode;
 use gatehouse_proto::ids::ToolCallId;
 
-use super::{Actions, Open, blocking};
-use crate::content::{ContentStore, Kept};
+use super::{Actions, Open};
+use crate::content::{ContentFault, ContentStore, Keeping, Whole};
 use crate::engine::{Fault, Flight};
 use crate::files::SessionFiles;
-use crate::files::replace::{Outcome, Prepared, ReplaceFault, Replacer};
+use crate::files::replace::{Intent, Outcome, Prepared, ReplaceFault, Replacer};
 use crate::session::{Command, Isolation, Receipt, Refusal};
 use crate::tools::change::{Change, Facts, NewBytes, receipt, refusal};
 use crate::tools::{ChangeInput, ReceiptBudget};
@@ -18,12 +18,11 @@ use crate::tools::{ChangeInput, ReceiptBudget};
 /// How long another action may hold the path.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A change that is ready: both contents are kept, nothing on disk has changed.
+/// A change that is ready: both contents can be kept, nothing on disk has changed.
 struct Ready {
     prepared: Prepared,
     words: Words,
-    /// Keeps both contents until the ledger names them.
-    kept: Vec<Kept>,
+    keeping: Keeping,
 }
 
 /// Everything that the receipt of a change needs, but what came of it.
@@ -32,20 +31,17 @@ pub(super) struct Words {
     pub budget: ReceiptBudget,
     pub input: ChangeInput,
     pub facts: Facts,
-    pub before: Option<Vec<u8>>,
-    pub after: Vec<u8>,
+    pub before: Option<Arc<Vec<u8>>>,
+    pub after: Arc<Vec<u8>>,
 }
 
 impl Actions {
+    /// To be called on a thread that may block, which it does.
     pub(super) async fn change(&self, open: Open, input: ChangeInput, flight: &Flight) -> Result<(), Fault> {
         let (id, session, budget) = (open.id.clone(), open.session.id.clone(), open.budget());
-        let (workshop, files) = (self.workshop.clone(), self.files_of(&open.session));
-        let (asked, isolation) = (id.clone(), open.session.isolation.clone());
-        let ready = blocking(move || {
-            still_bound(isolation.as_ref(), &input, &asked, budget)?;
-            workshop.make_ready(&files, input, &asked, budget)
-        })
-        .await?;
+        let files = self.files_of(&open.session);
+        let ready = still_bound(open.session.isolation.as_ref(), &input, &id, budget)
+            .and_then(|()| self.workshop.make_ready(&files, input, &id, budget));
         let ready = match ready {
             Ok(ready) => ready,
             Err(receipt) => return self.settle(&session, id, *receipt).await,
@@ -54,21 +50,19 @@ impl Actions {
             // The receipt that says so was written by whoever cancelled it.
             return Ok(());
         }
-        let (prepared, intent) = (id.clone(), Box::new(ready.prepared.intent().clone()));
-        let prepare = move |_: &_, _| Ok(Command::Prepare { id: prepared, intent: Some(intent) });
-        match self.engine.submit(&session, None, prepare).await {
+        let Ready { prepared, words, keeping } = ready;
+        let (asked, intent) = (id.clone(), Box::new(prepared.intent().clone()));
+        let prepare = move |_: &_, _| Ok(Command::Prepare { id: asked, intent: Some(intent) });
+        match self.submit_keeping(&session, None, keeping, prepare).await {
             Ok(_) => {}
             // A stop or an expiry came first and left a receipt that says so.
             Err(Fault::Refused(Refusal::NotAuthorised)) => return Ok(()),
             Err(fault) => return Err(fault),
         }
-        let Ready { prepared, words, kept } = ready;
-        drop(kept);
-        let done = blocking(move || (prepared.perform(), words)).await?;
-        match done {
-            (Ok(outcome), words) => self.settle_in_the_end(&session, id, words.receipt(Some(&outcome))).await,
-            (Err(ReplaceFault::Uncertain { why, .. }), _) => self.mark_uncertain(&session, id, why).await,
-            (Err(fault), words) => self.settle_in_the_end(&session, id, words.refusal(&fault)).await,
+        match prepared.perform() {
+            Ok(outcome) => self.settle_in_the_end(&session, id, words.receipt(Some(&outcome))).await,
+            Err(ReplaceFault::Uncertain { why, .. }) => self.mark_uncertain(&session, id, why).await,
+            Err(fault) => self.settle_in_the_end(&session, id, words.refusal(&fault)).await,
         }
         Ok(())
     }
@@ -116,23 +110,33 @@ impl Workshop {
             self.replacer.open(files, input.path().as_ref(), Instant::now() + PATIENCE).map_err(faulty)?;
         let planned =
             input.plan(target.bytes()).map_err(|fault| refused(fault.code, &fault.message, &fault.hint))?;
-        let before = target.bytes().map(<[u8]>::to_vec);
-        let after = match planned.bytes {
-            NewBytes::Unchanged => before.clone().unwrap_or_default(),
-            NewBytes::Replaced(ref bytes) => bytes.clone(),
+        let before = target.shared_bytes();
+        let (after, is_changed) = match planned.bytes {
+            NewBytes::Unchanged => (before.clone().unwrap_or_default(), false),
+            NewBytes::Replaced(bytes) => (Arc::new(bytes), true),
         };
         let words = Words { id: id.clone(), budget, input, facts: planned.facts, before, after };
-        if planned.bytes == NewBytes::Unchanged {
+        if !is_changed {
             return Err(Box::new(words.receipt(None)));
         }
-        let prepared = target.prepare(words.after.clone(), id.as_str()).map_err(faulty)?;
-        // On the disk before the ledger names them.
-        let contents: Vec<&[u8]> = words.before.iter().chain([&words.after]).map(Vec::as_slice).collect();
-        let kept = self
-            .content
-            .put_all(&contents)
+        let prepared = target.prepare_shared(Arc::clone(&words.after), id.as_str()).map_err(faulty)?;
+        let keeping = self
+            .keep(prepared.intent(), words.before.as_ref(), Some(&words.after))
             .map_err(|fault| refused(fault.code(), &fault.to_string(), fault.hint()))?;
-        Ok(Ready { prepared, words, kept })
+        Ok(Ready { prepared, words, keeping })
+    }
+
+    /// Keeps what a write is about, so that the ledger can name it.
+    pub fn keep(
+        &self,
+        intent: &Intent,
+        before: Option<&Arc<Vec<u8>>>,
+        after: Option<&Arc<Vec<u8>>>,
+    ) -> Result<Keeping, ContentFault> {
+        let both = [(intent.before.sha256(), before), (intent.after.sha256(), after)];
+        let named = |(sha256, bytes): (Option<_>, Option<_>)| Some(Whole { sha256: sha256?, bytes: bytes? });
+        let contents: Vec<_> = both.into_iter().filter_map(named).collect();
+        self.content.keep(&contents)
     }
 }
 
@@ -152,7 +156,7 @@ impl Words {
         let change = Change {
             path: self.input.path(),
             facts: &self.facts,
-            before: self.before.as_deref(),
+            before: self.before.as_deref().map(Vec::as_slice),
             after: &self.after,
             outcome,
             created_directories,

@@ -25,15 +25,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use gatehouse_proto::ids::{RunId, SessionId, ToolCallId};
+use rusqlite::Connection;
 
 use crate::commands::Commands;
-use crate::content::ContentStore;
-use crate::engine::{Engine, Fault, Flight, Takeoff};
+use crate::content::{ContentStore, Keeping};
+use crate::engine::{Engine, Fault, Flight, Once, Outcome, Takeoff};
 use crate::files::replace::Replacer;
 use crate::files::{Root, SessionFiles};
 use crate::ledger::LedgerError;
 use crate::ledger::actions::{self, ActionRow};
-use crate::session::{CallState, Command, Refusal, Session, State, Subagent, SubagentState};
+use crate::ledger::once::Claim;
+use crate::session::{CallState, Command, Refusal, Run, Session, State, SubagentState};
 use crate::tools::{self, CheckedInput, ReadingInput, Receipt, ReceiptBudget, ToolContext, ToolName};
 
 use change::Workshop;
@@ -111,6 +113,9 @@ impl Actions {
     /// [`Refusal::StaleRunner`] or [`Refusal::NotAuthorised`] if this call may not be made, or that the ledger cannot
     /// be read or written; asking again is then safe.
     pub async fn invoke(&self, call: Invocation) -> Result<ShortResult, Fault> {
+        if ToolName::parse(&call.name).is_some_and(ToolName::is_change) {
+            return self.invoke_change(call).await;
+        }
         loop {
             if let Standing::Settled(row) = self.standing(&call).await? {
                 return self.short(&row);
@@ -127,15 +132,44 @@ impl Actions {
         }
     }
 
+    /// The same for a change, which waits for the disk at every step. It has one thread from beginning to end: handing
+    /// over to another one for each step would cost more than most steps do.
+    async fn invoke_change(&self, call: Invocation) -> Result<ShortResult, Fault> {
+        let (this, runtime) = (self.clone(), tokio::runtime::Handle::current());
+        blocking(move || runtime.block_on(this.invoke_change_here(&call))).await?
+    }
+
+    async fn invoke_change_here(&self, call: &Invocation) -> Result<ShortResult, Fault> {
+        loop {
+            match self.engine.take_off(&call.session, &call.id) {
+                Takeoff::Begun(flight) => {
+                    let open = match self.standing_now(call)? {
+                        Standing::Settled(row) => return self.short(&row),
+                        Standing::Open(open) => open,
+                    };
+                    self.perform_and_settle(*open, &flight).await?;
+                    drop(flight);
+                    let row = self.engine.read_blocking(|connection| actions::load(connection, &call.id))?;
+                    if let Some(row) = row.filter(|row| row.state == "done") {
+                        return self.short(&row);
+                    }
+                }
+                Takeoff::InFlight(mut over) => while over.changed().await.is_ok() {},
+            }
+        }
+    }
+
     async fn standing(&self, call: &Invocation) -> Result<Standing, Fault> {
-        let (id, session) = (call.id.clone(), call.session.clone());
-        let found = self
-            .engine
-            .read(move |connection| {
-                Ok((actions::load(connection, &id)?, crate::engine::load(connection, &session)?))
-            })
-            .await?;
-        let (Some(row), Some(session)) = found else { return Err(Refusal::NotAuthorised.into()) };
+        let (this, call) = (self.clone(), call.clone());
+        blocking(move || this.standing_now(&call)).await?
+    }
+
+    /// The same on the caller's own thread, which may block.
+    fn standing_now(&self, call: &Invocation) -> Result<Standing, Fault> {
+        let found = self.engine.read_blocking(|connection| {
+            Ok((actions::load(connection, &call.id)?, crate::engine::load(connection, &call.session)?))
+        });
+        let (Some(row), Some(session)) = found? else { return Err(Refusal::NotAuthorised.into()) };
         if row.session_id != call.session.as_str() || row.name != call.name {
             return Err(Refusal::NotAuthorised.into());
         }
@@ -177,6 +211,28 @@ impl Actions {
         let performed = open.id.clone();
         let receipt = blocking(move || tools::perform(&input, &context, budget, &performed)).await?;
         self.settle(&open.session.id, open.id, receipt).await
+    }
+
+    /// Submits a command that names contents, and has them recorded in the same transaction.
+    async fn submit_keeping(
+        &self,
+        session: &SessionId,
+        once: Option<Once>,
+        keeping: Keeping,
+        command: impl FnOnce(&Connection, Claim) -> Result<Command, LedgerError> + Send + 'static,
+    ) -> Result<Outcome, Fault> {
+        let keeping = Arc::new(keeping);
+        let (recorded, replacer) = (Arc::clone(&keeping), self.workshop.replacer.clone());
+        let submitted = self.engine.submit(session, once, move |tx, claim| {
+            let command = command(tx, claim)?;
+            recorded.record(tx)?;
+            let failed = |source| LedgerError::Io { path: "ledger.db".into(), source };
+            replacer.before_commit().map_err(failed)?;
+            Ok(command)
+        });
+        let outcome = submitted.await?;
+        keeping.committed();
+        Ok(outcome)
     }
 
     async fn settle(&self, session: &SessionId, id: ToolCallId, receipt: Receipt) -> Result<(), Fault> {
@@ -249,12 +305,18 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     Ok(tokio::task::spawn_blocking(work).await.map_err(|error| LedgerError::damaged("tool", error))?)
 }
 
+/// The session's run, or its subagent's, if that works on a reply.
+fn at_work<'a>(session: &'a Session, run: &RunId) -> Option<&'a Run> {
+    match (session.subagent_of(run), &session.state) {
+        (Some(subagent), _) => (subagent.state == SubagentState::Working).then_some(&subagent.run),
+        (None, State::Running(run)) => Some(run),
+        _ => None,
+    }
+}
+
 /// Whether this is a call that the session's present run, or its subagent's, may make.
 fn recognise(session: &Session, call: &Invocation) -> Result<(), Refusal> {
-    let run = match (&session.state, session.subagent_of(&call.run)) {
-        (_, Some(Subagent { state: SubagentState::Working, run, .. })) | (State::Running(run), None) => run,
-        _ => return Err(Refusal::StaleRunner),
-    };
+    let run = at_work(session, &call.run).ok_or(Refusal::StaleRunner)?;
     if run.id != call.run || run.epoch != call.epoch {
         return Err(Refusal::StaleRunner);
     }

@@ -160,13 +160,17 @@ impl Actions {
                 if meanwhile.keeps(&content, &sessions) {
                     continue;
                 }
-                if let Some(bytes) = remove(&store, &content) {
+                if let Some(bytes) = remove(connection, &store, &content) {
                     (pruned.removed, pruned.bytes) = (pruned.removed + 1, pruned.bytes + bytes);
                 }
             }
             Ok((meanwhile, pruned))
         });
-        Ok(removed.await?)
+        let removed = removed.await;
+        if removed.is_err() {
+            self.workshop.content.recount();
+        }
+        Ok(removed?)
     }
 }
 
@@ -203,8 +207,8 @@ fn ended_at(session: &Session) -> Option<Timestamp> {
     }
 }
 
-fn remove(store: &ContentStore, content: &Content) -> Option<u64> {
-    match store.remove(&content.sha256) {
+fn remove(tx: &rusqlite::Connection, store: &ContentStore, content: &Content) -> Option<u64> {
+    match store.remove(tx, &content.sha256) {
         Ok(Removal::Removed(bytes)) => Some(bytes),
         Ok(Removal::Absent | Removal::Held) => None,
         Err(error) => {

@@ -1,5 +1,7 @@
 //! After a crash: what was prepared and has no receipt. What is on disk is compared with the intent.
 
+use std::sync::Arc;
+
 use gatehouse_proto::codes::ActionCode;
 use gatehouse_proto::ids::{SessionId, ToolCallId};
 
@@ -100,12 +102,13 @@ impl Actions {
         let before = self.kept(intent.before.sha256()).await?;
         let after = self.kept(intent.after.sha256()).await?;
         let (before, after) = match (before, after) {
-            (Ok(before), Ok(after)) => (before, after.unwrap_or_default()),
+            (Ok(before), Ok(after)) => (before.map(Arc::new), Arc::new(after.unwrap_or_default())),
             (Err(fault), _) | (_, Err(fault)) => return Ok(Err(fault)),
         };
         // The same input and the same bytes gave this plan once already.
-        let facts =
-            input.plan(before.as_deref()).map_or(Facts::Write { note: None }, |planned| planned.facts);
+        let facts = input
+            .plan(before.as_deref().map(Vec::as_slice))
+            .map_or(Facts::Write { note: None }, |planned| planned.facts);
         Ok(Ok(Words { id, budget, input, facts, before, after }))
     }
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::operation::{OperationFault, OperatorRequest, PATIENCE, Subject, expect_bound, name_of, once_of};
 use super::reconcile::intent_of;
 use super::{Actions, Workshop, blocking, input_of};
-use crate::content::Kept;
+use crate::content::Keeping;
 use crate::engine::{Fault, Once};
 use crate::files::SessionFiles;
 use crate::files::replace::{Intent, Left, Outcome, Prepared, Reconciled, ReplaceFault, Verdict};
@@ -41,8 +41,7 @@ struct Ready {
     before: Disk,
     after: Disk,
     note: Option<String>,
-    /// Keeps the contents until the ledger names them.
-    kept: Vec<Kept>,
+    keeping: Keeping,
 }
 
 /// Everything that the receipts of a resolving need, but what came of it.
@@ -101,9 +100,9 @@ impl Actions {
         let (workshop, files) = (self.workshop.clone(), self.files_of(&subject.session));
         let (tag, about) = (id.clone(), subject.clone());
         let ready = blocking(move || workshop.ready_to_resolve(&files, &about, decision, &tag)).await??;
-        self.begin_resolve(&ask, &id, decision, ready.prepared.as_ref().map(Prepared::intent), once).await?;
-        let Ready { prepared, before, after, note, kept } = ready;
-        drop(kept);
+        let Ready { prepared, before, after, note, keeping } = ready;
+        let intent = prepared.as_ref().map(Prepared::intent);
+        self.begin_resolve(&ask, &id, decision, intent, (once, keeping)).await?;
         let words = Words { by: id.clone(), decision, subject, before, after, note };
         let done = blocking(move || (prepared.map(Prepared::perform).transpose(), words)).await?;
         match done {
@@ -122,7 +121,7 @@ impl Actions {
         id: &ToolCallId,
         decision: Decision,
         intent: Option<&Intent>,
-        once: Once,
+        (once, keeping): (Once, Keeping),
     ) -> Result<(), OperationFault> {
         let resolve = ResolveAsk {
             id: id.clone(),
@@ -132,7 +131,7 @@ impl Actions {
             intent: intent.cloned(),
         };
         let begin = move |_: &_, claim| Ok(Command::BeginResolve(claim, Box::new(resolve)));
-        match self.engine.submit(&ask.session, Some(once), begin).await?.answer {
+        match self.submit_keeping(&ask.session, Some(once), keeping, begin).await?.answer {
             Answer::Replayed => Err(LedgerError::damaged("once.key", "used while its turn was held").into()),
             _ => Ok(()),
         }
@@ -262,7 +261,7 @@ impl Workshop {
                     before: disk.clone(),
                     after: disk,
                     note,
-                    kept: Vec::new(),
+                    keeping: Keeping::nothing(&self.content),
                 });
             }
             Decision::RestoreBefore => (intent.before.sha256(), intent.create_directories.as_slice()),
@@ -277,19 +276,19 @@ impl Workshop {
                 before: before.clone(),
                 after: before,
                 note,
-                kept: Vec::new(),
+                keeping: Keeping::nothing(&self.content),
             });
         }
-        let bytes = wanted.map(|sha256| self.content.get(sha256)).transpose()?;
-        // What is there now may be somebody's work: it is kept before it is replaced.
-        let contents: Vec<&[u8]> = target.bytes().into_iter().chain(bytes.as_deref()).collect();
-        let kept = self.content.put_all(&contents)?;
-        let after = Disk::of(wanted, bytes.as_deref());
-        let prepared = match bytes {
-            Some(bytes) => target.prepare(bytes, id.as_str()),
+        let bytes = wanted.map(|sha256| self.content.get(sha256)).transpose()?.map(Arc::new);
+        let after = Disk::of(wanted, bytes.as_deref().map(Vec::as_slice));
+        let there = target.shared_bytes();
+        let prepared = match &bytes {
+            Some(bytes) => target.prepare_shared(Arc::clone(bytes), id.as_str()),
             None => target.prepare_removal(removes, id.as_str()),
         }?;
-        Ok(Ready { prepared: Some(prepared), before, after, note, kept })
+        // What is there now may be somebody's work: it is kept before it is replaced.
+        let keeping = self.keep(prepared.intent(), there.as_ref(), bytes.as_ref())?;
+        Ok(Ready { prepared: Some(prepared), before, after, note, keeping })
     }
 
     /// Removes the temporary file that the write left; says so if it is not for us to remove.

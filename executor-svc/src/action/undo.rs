@@ -11,7 +11,7 @@ use serde_json::json;
 use super::operation::{OperationFault, OperatorRequest, PATIENCE, Subject, expect_bound, once_of};
 use super::reconcile::intent_of;
 use super::{Actions, Workshop, blocking};
-use crate::content::{ContentFault, Kept};
+use crate::content::{ContentFault, Keeping};
 use crate::engine::Fault;
 use crate::files::SessionFiles;
 use crate::files::replace::{Intent, Outcome, Prepared, Reconciled, ReplaceFault, Target, Verdict};
@@ -20,12 +20,11 @@ use crate::ledger::actions::{ActionRow, UNDO};
 use crate::session::{Answer, Command, Receipt, UndoAsk};
 use crate::tools::operation::{Kind, Operation, receipt, refusal};
 
-/// An undo that is ready: the contents are kept, nothing on disk has changed.
+/// An undo that is ready: the contents can be kept, nothing on disk has changed.
 struct Ready {
     prepared: Prepared,
     words: Words,
-    /// Keeps the contents until the ledger names them.
-    kept: Vec<Kept>,
+    keeping: Keeping,
 }
 
 /// Everything that the receipt of an undo needs, but what came of it.
@@ -33,8 +32,8 @@ pub(super) struct Words {
     id: ToolCallId,
     undoes: String,
     intent: Intent,
-    before: Option<Vec<u8>>,
-    after: Option<Vec<u8>>,
+    before: Option<Arc<Vec<u8>>>,
+    after: Option<Arc<Vec<u8>>>,
     note: Option<&'static str>,
 }
 
@@ -59,11 +58,11 @@ impl Actions {
         let session = ask.session.clone();
         let (id, flight) = self.begin(&session);
         let (workshop, files, tag) = (self.workshop.clone(), self.files_of(&subject.session), id.clone());
-        let Ready { prepared, words, kept } =
+        let Ready { prepared, words, keeping } =
             blocking(move || workshop.ready_to_undo(&files, &subject, &tag)).await??;
         let (own, intent) = (id.clone(), prepared.intent().clone());
         let engine = self.engine.clone();
-        let begun = self.engine.submit(&session, Some(once), move |_, claim| {
+        let begun = self.submit_keeping(&session, Some(once), keeping, move |_, claim| {
             let in_flight = engine.performing().of(&ask.session).into_iter().map(|performed| performed.id);
             let performing = in_flight.filter(|performed| *performed != own).collect();
             let (request_id, reverts) = (ask.request_id, ask.action);
@@ -73,7 +72,6 @@ impl Actions {
         if begun.await?.answer == Answer::Replayed {
             return Err(LedgerError::damaged("once.key", "used while its turn was held").into());
         }
-        drop(kept);
         let done = blocking(move || (prepared.perform(), words)).await?;
         match done {
             (Ok(outcome), words) => {
@@ -133,7 +131,9 @@ impl Actions {
         let mut words = Words::without_contents(id, row, intent);
         match (self.kept(words.intent.before.sha256()).await?, self.kept(words.intent.after.sha256()).await?)
         {
-            (Ok(before), Ok(after)) => (words.before, words.after, words.note) = (before, after, None),
+            (Ok(before), Ok(after)) => {
+                (words.before, words.after, words.note) = (before.map(Arc::new), after.map(Arc::new), None);
+            }
             (Err(_), _) | (_, Err(_)) => {}
         }
         Ok(words.receipt_with(None, created, &removed))
@@ -207,18 +207,17 @@ impl Workshop {
         expect_bound(&subject.session)?;
         let target = self.replacer.open(files, &subject.intent.path, Instant::now() + PATIENCE)?;
         expect_as_left(subject, &target)?;
-        let before = target.bytes().map(<[u8]>::to_vec);
-        let after = subject.intent.before.sha256().map(|sha256| self.content.get(sha256)).transpose()?;
-        let contents: Vec<&[u8]> = before.iter().chain(&after).map(Vec::as_slice).collect();
-        // On the disk before the ledger names them.
-        let kept = self.content.put_all(&contents)?;
+        let before = target.shared_bytes();
+        let after =
+            subject.intent.before.sha256().map(|sha256| self.content.get(sha256)).transpose()?.map(Arc::new);
         let prepared = match &after {
-            Some(bytes) => target.prepare(bytes.clone(), id.as_str()),
+            Some(bytes) => target.prepare_shared(Arc::clone(bytes), id.as_str()),
             None => target.prepare_removal(&subject.made_directories(), id.as_str()),
         }?;
+        let keeping = self.keep(prepared.intent(), before.as_ref(), after.as_ref())?;
         let (undoes, intent) = (subject.id.to_string(), prepared.intent().clone());
         let words = Words { id: id.clone(), undoes, intent, before, after, note: None };
-        Ok(Ready { prepared, words, kept })
+        Ok(Ready { prepared, words, keeping })
     }
 }
 
@@ -259,8 +258,8 @@ impl Words {
     }
 
     fn receipt_with(&self, outcome: Option<&Outcome>, created: &[PathBuf], removed: &[PathBuf]) -> Receipt {
-        fn side<'a>(sha256: Option<&'a str>, bytes: Option<&'a Vec<u8>>) -> Option<(&'a str, &'a [u8])> {
-            sha256.map(|sha256| (sha256, bytes.map(Vec::as_slice).unwrap_or_default()))
+        fn side<'a>(sha256: Option<&'a str>, bytes: Option<&'a Arc<Vec<u8>>>) -> Option<(&'a str, &'a [u8])> {
+            sha256.map(|sha256| (sha256, bytes.map(|bytes| bytes.as_slice()).unwrap_or_default()))
         }
         let operation = Operation {
             kind: self.kind(),

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use gatehouse_proto::codes::ActionCode;
 
+use crate::ledger::LedgerError;
+
 /// What went wrong in the content store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContentFault {
@@ -36,6 +38,9 @@ pub enum ContentFault {
     /// A name that is no SHA-256.
     #[error("a content is named by a SHA-256 in lower-case hexadecimal")]
     NoHash,
+    /// The ledger, which has the small ones, cannot be read.
+    #[error("the store of file contents: {0}")]
+    Ledger(String),
     /// The system's own failure. The path is private: not for public output.
     #[error("the store of file contents: {cause}")]
     Io {
@@ -46,6 +51,12 @@ pub enum ContentFault {
     },
 }
 
+impl From<LedgerError> for ContentFault {
+    fn from(error: LedgerError) -> Self {
+        Self::Ledger(error.to_string())
+    }
+}
+
 impl ContentFault {
     /// The code of the receipt of a write that needed it.
     #[must_use]
@@ -53,7 +64,7 @@ impl ContentFault {
         match self {
             Self::Full { .. } | Self::NoSpace => ActionCode::DiskFull,
             Self::Missing { .. } | Self::Damaged { .. } | Self::NoHash => ActionCode::NotFound,
-            Self::Io { .. } => ActionCode::PermissionDenied,
+            Self::Ledger(_) | Self::Io { .. } => ActionCode::PermissionDenied,
         }
     }
 
@@ -70,7 +81,9 @@ impl ContentFault {
             Self::Damaged { .. } => {
                 "The disk or somebody else changed it, so this write can be neither shown nor undone."
             }
-            Self::NoHash | Self::Io { .. } => "Nothing was changed. The executor's log has more.",
+            Self::NoHash | Self::Ledger(_) | Self::Io { .. } => {
+                "Nothing was changed. The executor's log has more."
+            }
         }
     }
 

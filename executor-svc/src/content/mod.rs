@@ -1,10 +1,12 @@
 //! The bytes of files before and after each write, by their SHA-256, so that every write can be shown and undone.
 //!
-//! Each content is a file of its own (0600) in one of 256 folders (0700), named by its hash. It is on the disk, name and
-//! all, when [`ContentStore::put_all`] returns, so the ledger never names what is not there. The same content is kept
-//! once. Every read is checked against the name.
+//! A small content ([`SMALL`]) is a row of the ledger, committed by the very transaction that names it
+//! ([`Keeping::record`]). A larger one is a file of its own (0600) in one of 256 folders (0700), named by its hash; it is
+//! on the disk, name and all, before that transaction. So the ledger never names what is not there. The same content is
+//! kept once. Every read is checked against the name.
 
 mod fault;
+mod keeping;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -19,6 +21,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use gatehouse_proto::digest::sha256_hex;
 
 pub use fault::ContentFault;
+pub use keeping::{Keeping, SMALL, Whole};
+
+use crate::ledger::{LedgerError, Readers, blobs};
+use rusqlite::Connection;
 
 /// The store. One for the whole executor; cheap to clone.
 #[derive(Debug, Clone)]
@@ -30,6 +36,8 @@ pub struct ContentStore {
 struct Inner {
     dir: PathBuf,
     limit: u64,
+    /// The ledger, which has the small ones.
+    ledger: Option<Readers>,
     state: Mutex<State>,
 }
 
@@ -37,6 +45,8 @@ struct Inner {
 struct State {
     /// How many bytes are kept, as soon as somebody has counted.
     used: Option<u64>,
+    /// How many bytes are to be committed to the ledger.
+    coming: u64,
     /// How many hold on to a content.
     held: HashMap<String, usize>,
     /// Contents that this process has seen onto the disk, name and all: what a file was before a write is mostly what it was
@@ -79,7 +89,7 @@ const NEW: &str = "new";
 
 impl ContentStore {
     /// Opens the store in a folder, which is made if it is missing, for at most so many bytes. What an earlier process
-    /// had begun to write is removed.
+    /// had begun to write is removed. Until it is told of a ledger, every content is a file.
     ///
     /// # Errors
     /// When the folder cannot be made or read.
@@ -89,11 +99,18 @@ impl ContentStore {
         for entry in fs::read_dir(&new).map_err(|error| ContentFault::io(&new, &error))?.flatten() {
             fs::remove_file(entry.path()).map_err(|error| ContentFault::io(&entry.path(), &error))?;
         }
-        let inner = Inner { dir: dir.to_owned(), limit: limit_bytes, state: Mutex::default() };
+        let inner = Inner { dir: dir.to_owned(), limit: limit_bytes, ledger: None, state: Mutex::default() };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Keeps a content. It blocks on the disk.
+    /// The same store with small contents in the ledger.
+    #[must_use]
+    pub fn with_ledger(self, ledger: Readers) -> Self {
+        let (dir, limit) = (self.inner.dir.clone(), self.inner.limit);
+        Self { inner: Arc::new(Inner { dir, limit, ledger: Some(ledger), state: Mutex::default() }) }
+    }
+
+    /// Keeps a content as a file. It blocks on the disk.
     ///
     /// # Errors
     /// As [`Self::put_all`].
@@ -102,7 +119,7 @@ impl ContentStore {
         kept.ok_or_else(|| ContentFault::Missing { sha256: sha256_hex(bytes) })
     }
 
-    /// Keeps several contents, in the time that one takes. They are on the disk when this returns.
+    /// Keeps several contents as files, in the time that one takes. They are on the disk when this returns.
     ///
     /// # Errors
     /// [`ContentFault::Full`] if the configured size would be passed, [`ContentFault::NoSpace`] if the disk is full; then
@@ -125,11 +142,10 @@ impl ContentStore {
     /// # Errors
     /// [`ContentFault::Missing`], or [`ContentFault::Damaged`] if its bytes are not what its name says.
     pub fn get(&self, sha256: &str) -> Result<Vec<u8>, ContentFault> {
-        let path = self.inner.place(sha256)?;
-        let bytes = fs::read(&path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => ContentFault::Missing { sha256: sha256.to_owned() },
-            _ => ContentFault::io(&path, &error),
-        })?;
+        let bytes = match self.inner.small(sha256)? {
+            Some(bytes) => bytes,
+            None => self.inner.large(sha256)?,
+        };
         if sha256_hex(&bytes) == sha256 {
             Ok(bytes)
         } else {
@@ -140,13 +156,14 @@ impl ContentStore {
     /// Whether a content is kept; its bytes are not looked at.
     #[must_use]
     pub fn contains(&self, sha256: &str) -> bool {
-        self.inner.place(sha256).is_ok_and(|path| path.is_file())
+        let in_ledger = || self.inner.small_size(sha256).is_ok_and(|size| size.is_some());
+        self.inner.place(sha256).is_ok_and(|path| path.is_file()) || in_ledger()
     }
 
     /// Every content, in the order of the hashes.
     ///
     /// # Errors
-    /// When a folder cannot be read.
+    /// When a folder or the ledger cannot be read.
     pub fn list(&self) -> Result<Vec<Content>, ContentFault> {
         self.inner.list()
     }
@@ -154,7 +171,7 @@ impl ContentStore {
     /// How many bytes are kept.
     ///
     /// # Errors
-    /// When a folder cannot be read.
+    /// When a folder or the ledger cannot be read.
     pub fn used_bytes(&self) -> Result<u64, ContentFault> {
         self.inner.used(&mut self.inner.state())
     }
@@ -165,27 +182,40 @@ impl ContentStore {
         self.inner.limit
     }
 
-    /// Removes a content, for pruning: the caller has made sure that no ledger names it.
+    /// Removes a content, for pruning, in a transaction of the ledger: the caller has made sure that nothing names it. If
+    /// the transaction fails, [`Self::recount`] has to be called.
     ///
     /// # Errors
     /// When it cannot be removed.
-    pub fn remove(&self, sha256: &str) -> Result<Removal, ContentFault> {
+    pub fn remove(&self, tx: &Connection, sha256: &str) -> Result<Removal, ContentFault> {
         let path = self.inner.place(sha256)?;
         let mut state = self.inner.state();
         if state.held.contains_key(sha256) {
             return Ok(Removal::Held);
         }
         state.durable.remove(sha256);
-        let removed =
+        let small = match self.inner.ledger {
+            Some(_) => blobs::remove(tx, &key(sha256)?)?,
+            None => None,
+        };
+        let large =
             fs::symlink_metadata(&path).and_then(|found| fs::remove_file(&path).map(|()| found.len()));
-        match removed {
-            Ok(bytes) => {
-                state.used = state.used.map(|used| used.saturating_sub(bytes));
-                Ok(Removal::Removed(bytes))
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Removal::Absent),
-            Err(error) => Err(ContentFault::io(&path, &error)),
-        }
+        let large = match large {
+            Ok(bytes) => Some(bytes),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(ContentFault::io(&path, &error)),
+        };
+        let gone = small.unwrap_or(0) + large.unwrap_or(0);
+        state.used = state.used.map(|used| used.saturating_sub(gone));
+        // What is kept twice is one content.
+        Ok(small.or(large).map_or(Removal::Absent, Removal::Removed))
+    }
+
+    /// Forgets how many bytes are kept: they are counted when it matters.
+    pub fn recount(&self) {
+        let mut state = self.inner.state();
+        state.used = None;
+        state.durable.clear();
     }
 }
 
@@ -216,15 +246,52 @@ impl Inner {
 
     /// Where the content of that hash stands.
     fn place(&self, sha256: &str) -> Result<PathBuf, ContentFault> {
-        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        if sha256.len() == 64 && sha256.bytes().all(is_digit) {
-            Ok(self.dir.join(&sha256[..2]).join(sha256))
-        } else {
-            Err(ContentFault::NoHash)
+        key(sha256).map(|_| self.dir.join(&sha256[..2]).join(sha256))
+    }
+
+    /// The bytes of the file of that hash.
+    fn large(&self, sha256: &str) -> Result<Vec<u8>, ContentFault> {
+        let path = self.place(sha256)?;
+        fs::read(&path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => ContentFault::Missing { sha256: sha256.to_owned() },
+            _ => ContentFault::io(&path, &error),
+        })
+    }
+
+    /// Asks the ledger; nothing if there is none.
+    fn ask<T>(
+        &self,
+        look: impl FnOnce(&Connection) -> Result<Option<T>, LedgerError>,
+    ) -> Result<Option<T>, ContentFault> {
+        match &self.ledger {
+            Some(ledger) => Ok(ledger.read_blocking(look)?),
+            None => Ok(None),
         }
     }
 
+    /// The bytes that the ledger has of that hash.
+    fn small(&self, sha256: &str) -> Result<Option<Vec<u8>>, ContentFault> {
+        let key = key(sha256)?;
+        self.ask(|ledger| blobs::load(ledger, &key))
+    }
+
+    fn small_size(&self, sha256: &str) -> Result<Option<u64>, ContentFault> {
+        let key = key(sha256)?;
+        self.ask(|ledger| blobs::size(ledger, &key))
+    }
+
     fn list(&self) -> Result<Vec<Content>, ContentFault> {
+        let small = self.ask(|ledger| blobs::list(ledger).map(Some))?.unwrap_or_default();
+        let small = small.into_iter().map(|(key, bytes)| Content { sha256: hex::encode(key), bytes });
+        let mut found: Vec<Content> = self.files()?;
+        found.extend(small);
+        found.sort_by(|one, other| one.sha256.cmp(&other.sha256));
+        found.dedup_by(|one, other| one.sha256 == other.sha256);
+        Ok(found)
+    }
+
+    /// The contents that are files.
+    fn files(&self) -> Result<Vec<Content>, ContentFault> {
         let mut found = Vec::new();
         let entries = |dir: &Path| fs::read_dir(dir).map_err(|error| ContentFault::io(dir, &error));
         for shard in entries(&self.dir)?.flatten().filter(|shard| shard.file_name().len() == 2) {
@@ -236,7 +303,6 @@ impl Inner {
                 }
             }
         }
-        found.sort_by(|one, other| one.sha256.cmp(&other.sha256));
         Ok(found)
     }
 
@@ -244,9 +310,20 @@ impl Inner {
         if let Some(used) = state.used {
             return Ok(used);
         }
-        let used = self.list()?.iter().map(|content| content.bytes).sum();
+        let files: u64 = self.files()?.iter().map(|content| content.bytes).sum();
+        let used = files + self.ask(|ledger| blobs::total(ledger).map(Some))?.unwrap_or(0);
         state.used = Some(used);
         Ok(used)
+    }
+}
+
+/// The ledger's key for a content. Only lower-case digits are a hash.
+fn key(sha256: &str) -> Result<blobs::Sha256, ContentFault> {
+    let mut key = blobs::Sha256::default();
+    let is_plain = !sha256.bytes().any(|byte| byte.is_ascii_uppercase());
+    match hex::decode_to_slice(sha256, &mut key) {
+        Ok(()) if is_plain => Ok(key),
+        _ => Err(ContentFault::NoHash),
     }
 }
 

@@ -13,6 +13,11 @@ fn store() -> (tempfile::TempDir, ContentStore) {
     (dir, store)
 }
 
+/// A ledger for a store that has none.
+fn nowhere() -> Connection {
+    Connection::open_in_memory().unwrap()
+}
+
 fn mode(path: &Path) -> u32 {
     path.metadata().unwrap().permissions().mode() & 0o777
 }
@@ -62,7 +67,7 @@ fn beyond_the_limit_nothing_is_kept_and_the_numbers_are_told() {
     store.put_all(&[&[2; 50], &[3; 50]]).unwrap();
     // What is there already needs no room.
     store.put(&[1; 900]).unwrap();
-    assert_eq!(store.remove(&sha256_hex(&[1; 900])).unwrap(), Removal::Removed(900));
+    assert_eq!(store.remove(&nowhere(), &sha256_hex(&[1; 900])).unwrap(), Removal::Removed(900));
     store.put(&[4; 900]).unwrap();
 }
 
@@ -87,12 +92,12 @@ fn what_is_held_is_not_removed() {
     let first = store.put(b"held").unwrap();
     let second = store.put(b"held").unwrap();
     let sha256 = sha256_hex(b"held");
-    assert_eq!(store.remove(&sha256).unwrap(), Removal::Held);
+    assert_eq!(store.remove(&nowhere(), &sha256).unwrap(), Removal::Held);
     drop(first);
-    assert_eq!(store.remove(&sha256).unwrap(), Removal::Held);
+    assert_eq!(store.remove(&nowhere(), &sha256).unwrap(), Removal::Held);
     drop(second);
-    assert_eq!(store.remove(&sha256).unwrap(), Removal::Removed(4));
-    assert_eq!(store.remove(&sha256).unwrap(), Removal::Absent);
+    assert_eq!(store.remove(&nowhere(), &sha256).unwrap(), Removal::Removed(4));
+    assert_eq!(store.remove(&nowhere(), &sha256).unwrap(), Removal::Absent);
     assert_eq!(store.get(&sha256).unwrap_err(), ContentFault::Missing { sha256 });
 }
 
@@ -154,7 +159,7 @@ fn what_was_on_the_disk_and_is_gone_counts_as_new_again() {
     assert_eq!(store.get(&sha256).unwrap(), b"content");
     assert!(durable(&sha256));
     drop(kept);
-    assert!(matches!(store.remove(&sha256).unwrap(), super::Removal::Removed(7)));
+    assert!(matches!(store.remove(&nowhere(), &sha256).unwrap(), super::Removal::Removed(7)));
     assert!(!durable(&sha256));
 }
 
@@ -176,7 +181,7 @@ proptest! {
                 }
             } else {
                 let wanted = model.remove(&sha256).map_or(Removal::Absent, |bytes| Removal::Removed(bytes.len() as u64));
-                prop_assert_eq!(store.remove(&sha256).unwrap(), wanted);
+                prop_assert_eq!(store.remove(&nowhere(), &sha256).unwrap(), wanted);
             }
         }
         let listed: Vec<_> = store.list().unwrap().into_iter().map(|content| content.sha256).collect();

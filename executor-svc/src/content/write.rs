@@ -10,7 +10,7 @@ use gatehouse_proto::digest::sha256_hex;
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
-use super::{ContentFault, Inner, MOST_DURABLE, NEW, make_private, sync};
+use super::{ContentFault, Inner, NEW, make_private, sync};
 
 /// A content on its way.
 struct Coming<'a> {
@@ -75,11 +75,7 @@ impl Inner {
             paths.push(place);
         }
         side_by_side(&paths, |path| sync(path))?;
-        let mut state = self.state();
-        if state.durable.len() + waiting.len() > MOST_DURABLE {
-            state.durable.clear();
-        }
-        state.durable.extend(waiting.into_iter().map(str::to_owned));
+        self.state().remember(waiting.into_iter().map(str::to_owned));
         Ok(())
     }
 
@@ -109,8 +105,9 @@ impl Inner {
     fn reserve(&self, needed: u64) -> Result<(), ContentFault> {
         let mut state = self.state();
         let used = self.used(&mut state)?;
-        if needed > 0 && used.saturating_add(needed) > self.limit {
-            return Err(ContentFault::Full { limit: self.limit, used, needed });
+        let taken = used + state.coming;
+        if needed > 0 && taken.saturating_add(needed) > self.limit {
+            return Err(ContentFault::Full { limit: self.limit, used: taken, needed });
         }
         state.used = Some(used + needed);
         Ok(())

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use super::Engine;
-use crate::ledger::{LedgerError, WriteError, journal};
+use crate::ledger::{LedgerError, Readers, WriteError, journal};
 
 /// A journal entry that belongs to no command.
 #[derive(Debug, Clone)]
@@ -21,6 +21,23 @@ pub struct Remark {
 }
 
 impl Engine {
+    /// Reads the ledger without the engine.
+    #[must_use]
+    pub fn ledger_readers(&self) -> Readers {
+        self.shared.ledger.readers.clone()
+    }
+
+    /// Runs `look` on one consistent view of the ledger, on the caller's own thread, which may block.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn read_blocking<T>(
+        &self,
+        look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        self.shared.ledger.readers.read_blocking(look)
+    }
+
     /// Appends these entries to the journal, all or none.
     ///
     /// # Errors
@@ -43,6 +60,24 @@ impl Engine {
             Ok(((), Box::new(after)))
         });
         written.await.map_err(ledgers)
+    }
+
+    /// A change of the ledger that is no command: which process serves a run.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub async fn note(
+        &self,
+        change: impl FnOnce(&Connection) -> Result<(), LedgerError> + Send + 'static,
+    ) -> Result<(), LedgerError> {
+        let noted = self.shared.ledger.writer.write::<(), (), _>(move |tx| {
+            change(tx)?;
+            Ok(((), Box::new(|| ())))
+        });
+        match noted.await {
+            Ok(()) | Err(WriteError::Refused(())) => Ok(()),
+            Err(WriteError::Ledger(error)) => Err(error),
+        }
     }
 
     /// Runs `work` while nothing is committed: what it reads is all there is, until it ends. It must be short.

@@ -7,6 +7,7 @@
 mod exclusive;
 mod flight;
 mod performing;
+mod pulse;
 mod record;
 mod recovery;
 mod subagent_record;
@@ -24,6 +25,7 @@ use tokio::sync::watch;
 pub use exclusive::Remark;
 pub use flight::{Flight, Takeoff};
 pub use performing::{Entry, Performed, Performing};
+pub use pulse::BEAT;
 pub use recovery::{Guess, RecoverySecret, SecretError, Tries, private_file};
 pub use territory::taken_meanwhile;
 pub use watchers::Watchers;
@@ -140,6 +142,7 @@ struct Shared {
     tries: Tries,
     watchers: Watchers,
     performing: Performing,
+    pulse: pulse::Pulse,
     journal_head: watch::Sender<u64>,
     launches: watch::Sender<bool>,
     orders: UnboundedSender<Order>,
@@ -180,6 +183,7 @@ impl Engine {
             tries: Tries::default(),
             watchers: Watchers::default(),
             performing: Performing::default(),
+            pulse: pulse::Pulse::default(),
             journal_head: watch::Sender::new(0),
             launches: watch::Sender::new(true),
             orders,
@@ -269,7 +273,8 @@ impl Engine {
     /// [`Fault::UnknownSession`], or that the ledger cannot be read.
     pub async fn load(&self, id: &SessionId) -> Result<Session, Fault> {
         let wanted = id.clone();
-        self.read(move |connection| load(connection, &wanted)).await?.ok_or(Fault::UnknownSession)
+        let found = self.read(move |connection| load(connection, &wanted)).await?;
+        found.map(|session| self.with_grace(session)).ok_or(Fault::UnknownSession)
     }
 
     /// The session that a start with this key made before, if there was one.
@@ -342,6 +347,7 @@ impl Engine {
         let (engine, id) = (self.clone(), id.clone());
         let done = self.shared.ledger.writer.write(move |tx| {
             let before = load(tx, &id)?.ok_or(WriteError::Refused(Fault::UnknownSession))?;
+            let before = engine.with_grace(before);
             let claim = match &once {
                 Some(once) => once::claim(tx, &once.scope, &once.key, &once.content_hash)?,
                 None => Claim::Fresh,
@@ -391,24 +397,6 @@ impl Engine {
             if enough(&session) || tokio::time::timeout_at(deadline, changes.changed()).await.is_err() {
                 return Ok(session);
             }
-        }
-    }
-
-    /// A change of the ledger that is no command: which process serves a run.
-    ///
-    /// # Errors
-    /// When the ledger cannot be written.
-    pub async fn note(
-        &self,
-        change: impl FnOnce(&Connection) -> Result<(), LedgerError> + Send + 'static,
-    ) -> Result<(), LedgerError> {
-        let noted = self.shared.ledger.writer.write::<(), (), _>(move |tx| {
-            change(tx)?;
-            Ok(((), Box::new(|| ())))
-        });
-        match noted.await {
-            Ok(()) | Err(WriteError::Refused(())) => Ok(()),
-            Err(WriteError::Ledger(error)) => Err(error),
         }
     }
 

@@ -97,15 +97,10 @@ fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -
         }
         Effect::WorktreeMade { head, registration } => json!({ "head": head, "registration": registration }),
         Effect::WorktreeRemoved { registration } => json!({ "registration": registration }),
-        Effect::SubagentStarted(_)
-        | Effect::SubagentAttached { .. }
-        | Effect::SubagentRequested { .. }
-        | Effect::SubagentAnswered { .. }
-        | Effect::SubagentStopping { .. }
-        | Effect::SubagentOver { .. } => subagent_record::record(tx, session, effect, now)?,
         Effect::LeaseRotated | Effect::LeaseRanOut | Effect::Stopped => json!({}),
         Effect::Attached => json!({ "enforced_by": session.enforced_by }),
         Effect::Launch { .. } | Effect::EndRunner { .. } | Effect::AskModel { .. } => Value::Null,
+        of_subagent => subagent_record::record(tx, session, of_subagent, now)?,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What a file system is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,15 +87,15 @@ pub(super) struct Mount {
     pub kind: String,
 }
 
-/// Every mount that this process can see.
+/// Every mount that this process can see. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Mounts {
-    list: Vec<Mount>,
+    list: Arc<Vec<Mount>>,
 }
 
 impl Mounts {
-    pub(super) const fn new(list: Vec<Mount>) -> Self {
-        Self { list }
+    pub(super) fn new(list: Vec<Mount>) -> Self {
+        Self { list: Arc::new(list) }
     }
 
     /// The mount that a real path lies on: the innermost, and of several at one place the last.

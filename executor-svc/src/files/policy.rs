@@ -1,8 +1,9 @@
 //! The rules as configured, resolved for this machine.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use gatehouse_sandbox::policy::{ListError, Os, PatternError, Position, ProtectedList, ProtectedPaths, Rule};
 
@@ -86,8 +87,14 @@ pub enum PolicyError {
 pub struct FilePolicy {
     config: FilePolicyConfig,
     protected: ProtectedPaths,
+    /// Paths that were judged and may be read, for the same few are asked about again and again; the rules never change.
+    /// At most [`MOST_ALLOWED`].
+    allowed: Mutex<HashSet<PathBuf>>,
     inodes: Mutex<Arc<ProtectedInodes>>,
 }
+
+/// How many paths are remembered as allowed.
+const MOST_ALLOWED: usize = 1024;
 
 impl FilePolicy {
     /// Reads the lists and resolves them for this machine.
@@ -107,7 +114,7 @@ impl FilePolicy {
         config.homes.extend(account_home());
         config.homes = with_real_paths("home", &config.homes)?;
         let protected = ProtectedPaths::new(list, &config.homes);
-        Ok(Self { config, protected, inodes: Mutex::default() })
+        Ok(Self { config, protected, allowed: Mutex::default(), inodes: Mutex::default() })
     }
 
     /// The configuration it was made of.
@@ -127,6 +134,19 @@ impl FilePolicy {
     /// # Errors
     /// The refusal, in the words of `shown`, the path that the caller named.
     pub(super) fn judge_path(&self, real: &Path, shown: &Path) -> Result<(), FileFault> {
+        if self.allowed.lock().unwrap_or_else(PoisonError::into_inner).contains(real) {
+            return Ok(());
+        }
+        self.judge_unknown(real, shown)?;
+        let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
+        if allowed.len() >= MOST_ALLOWED {
+            allowed.clear();
+        }
+        allowed.insert(real.to_owned());
+        Ok(())
+    }
+
+    fn judge_unknown(&self, real: &Path, shown: &Path) -> Result<(), FileFault> {
         if let Some(rule) = self.protected.rule_for(real) {
             return Err(FileFault::Protected { path: shown.to_owned(), reason: rule.reason.clone() });
         }

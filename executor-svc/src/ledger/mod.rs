@@ -8,6 +8,7 @@
 //! The ledger knows rows, not rules: what may follow what is decided in `session`.
 
 pub mod actions;
+pub mod blobs;
 pub mod contents;
 pub mod journal;
 pub mod once;

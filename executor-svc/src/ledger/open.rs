@@ -13,12 +13,13 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0001_walking_gateway.sql"),
     include_str!("../../migrations/0002_prepared_actions.sql"),
     include_str!("../../migrations/0003_writing.sql"),
+    include_str!("../../migrations/0004_contents.sql"),
     include_str!("../../migrations/0005_skills.sql"),
     include_str!("../../migrations/0006_subagents.sql"),
 ];
 
 /// The newest schema version.
-pub const SCHEMA_VERSION: u32 = 5;
+pub const SCHEMA_VERSION: u32 = 6;
 const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
 
 /// An opened ledger: the way in and the way out.
@@ -43,6 +44,12 @@ pub fn open(state_dir: &Path) -> Result<Opened, LedgerError> {
     Ok(Opened { writer: Writer::start(connection)?, readers: Readers::new(path) })
 }
 
+/// After how many pages of the log they are brought into the database: rarely enough that what changes with every commit
+/// is brought there once for many, at most 16 MiB of log.
+const CHECKPOINT_PAGES: u32 = 4096;
+/// What a connection remembers of the database, in KiB. It is taken as it is needed.
+const CACHE_KIB: i32 = 8 * 1024;
+
 /// A connection with the settings that durability rests on.
 pub(super) fn connect(path: &Path) -> Result<Connection, LedgerError> {
     let connection = Connection::open(path)?;
@@ -51,6 +58,8 @@ pub(super) fn connect(path: &Path) -> Result<Connection, LedgerError> {
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", "on")?;
     connection.pragma_update(None, "trusted_schema", "off")?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
 }

@@ -36,17 +36,26 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
     {
-        let shared = self.shared.clone();
-        tokio::task::spawn_blocking(move || {
-            let mut connection = shared.take()?;
-            let view = connection.transaction()?;
-            let result = look(&view);
-            view.finish()?;
-            shared.give_back(connection);
-            result
-        })
-        .await
-        .map_err(|error| LedgerError::damaged("reader", error))?
+        let this = self.clone();
+        tokio::task::spawn_blocking(move || this.read_blocking(look))
+            .await
+            .map_err(|error| LedgerError::damaged("reader", error))?
+    }
+
+    /// The same on the caller's own thread, which may block.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_blocking<T>(
+        &self,
+        look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        let mut connection = self.shared.take()?;
+        let view = connection.transaction()?;
+        let result = look(&view);
+        view.finish()?;
+        self.shared.give_back(connection);
+        result
     }
 }
 

@@ -72,7 +72,9 @@ impl FrontService {
         let session = if wait.is_zero() || settled(&outcome.session) {
             outcome.session
         } else {
-            self.engine.wait_until(&id, wait, settled).await.map_err(spoken)?
+            // A lease that is rotated meanwhile is dead at once: its holder is told so now, not when the wait is over.
+            let enough = |session: &Session| settled(session) || session.lease.id != held.lease;
+            self.engine.wait_until(&id, wait, enough).await.map_err(spoken)?
         };
         self.tell(session, held).await
     }
@@ -214,7 +216,8 @@ impl FrontService {
         let prompt = checks::prompt(ask.prompt)?;
         // The process of the run before may still be on its way out; that is over soon, and no reason to refuse.
         let limit = STOP_WAIT.min(self.engine.settings().limits.max_wait);
-        self.engine.wait_until(&id, limit, |session| !session.is_ending()).await.map_err(spoken)?;
+        let over = |session: &Session| !session.is_ending() || session.lease.id != lease;
+        self.engine.wait_until(&id, limit, over).await.map_err(spoken)?;
         let root = self.root_standing(&id).await?;
         let once = Once {
             scope: format!("continue {id}"),

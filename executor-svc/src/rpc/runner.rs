@@ -5,17 +5,18 @@ use std::time::Duration;
 use gatehouse_proto::ids::{LINK_METADATA, LinkHash, LinkToken, RunId, SessionId, ToolCallId, TurnId};
 use gatehouse_proto::refusal::Refusal as Spoken;
 use gatehouse_proto::v1::{self, runner_server::Runner};
+use rusqlite::Connection;
 use tonic::transport::server::UdsConnectInfo;
 use tonic::{Request, Response, Status as Wire};
 
 use super::plan;
 use super::refusals::{invalid, spoken};
 use crate::action::{Actions, Invocation};
-use crate::engine::{Engine, Fault};
-use crate::ledger::{runs, turns};
+use crate::engine::{self, Engine, Fault};
+use crate::ledger::{LedgerError, runs, turns};
 use crate::runner::Runners;
 use crate::session::{
-    Answer, Command, KnownTurn, LaunchFailure, Refusal, RunOutcome, SeenResult, TurnAsk, TurnKey,
+    Answer, Command, KnownTurn, LaunchFailure, Refusal, RunOutcome, SeenResult, Session, TurnAsk, TurnKey,
 };
 
 /// The longest wait of one AwaitReply.
@@ -36,6 +37,22 @@ struct Link {
     hash: LinkHash,
 }
 
+fn unknown_link() -> Wire {
+    Wire::permission_denied("no run has this link token")
+}
+
+/// The link token that a request carries, as the ledger knows it.
+fn shown_link<T>(request: &Request<T>) -> Result<LinkHash, Wire> {
+    let shown = request.metadata().get(LINK_METADATA).and_then(|value| value.to_str().ok());
+    let token: LinkToken = shown.ok_or_else(unknown_link)?.parse().map_err(|_| unknown_link())?;
+    Ok(token.hash())
+}
+
+fn link_of(connection: &Connection, hash: LinkHash) -> Result<Option<Link>, LedgerError> {
+    let found = runs::by_link(connection, &hash)?;
+    Ok(found.map(|(session, run, epoch)| Link { session, run, epoch, hash }))
+}
+
 impl RunnerService {
     /// The service of this engine.
     #[must_use]
@@ -44,22 +61,20 @@ impl RunnerService {
     }
 
     async fn link<T>(&self, request: &Request<T>) -> Result<Link, Wire> {
-        let unknown = || Wire::permission_denied("no run has this link token");
-        let text = request
-            .metadata()
-            .get(LINK_METADATA)
-            .and_then(|value| value.to_str().ok())
-            .ok_or_else(unknown)?;
-        let token: LinkToken = text.parse().map_err(|_| unknown())?;
-        let hash = token.hash();
-        let wanted = hash.clone();
-        let found = self
-            .engine
-            .read(move |connection| runs::by_link(connection, &wanted))
-            .await
-            .map_err(|e| spoken(e.into()))?;
-        let (session, run, epoch) = found.ok_or_else(unknown)?;
-        Ok(Link { session, run, epoch, hash })
+        let hash = shown_link(request)?;
+        let found = self.engine.read(move |connection| link_of(connection, hash));
+        found.await.map_err(|error| spoken(error.into()))?.ok_or_else(unknown_link)
+    }
+
+    /// The same with its session, in one look: every shim asks this all the time.
+    async fn link_and_session<T>(&self, request: &Request<T>) -> Result<(Link, Session), Wire> {
+        let hash = shown_link(request)?;
+        let found = self.engine.read(move |connection| {
+            let Some(link) = link_of(connection, hash)? else { return Ok(None) };
+            Ok(engine::load(connection, &link.session)?.map(|session| (link, session)))
+        });
+        let (link, session) = found.await.map_err(|error| spoken(error.into()))?.ok_or_else(unknown_link)?;
+        Ok((link, self.engine.with_grace(session)))
     }
 
     /// Opens the turn, or finds it open. Waits for receipts that are still being made.
@@ -233,8 +248,7 @@ impl Runner for RunnerService {
         &self,
         request: Request<v1::HeartbeatRequest>,
     ) -> Result<Response<v1::HeartbeatReply>, Wire> {
-        let link = self.link(&request).await?;
-        let session = self.engine.load(&link.session).await.map_err(spoken)?;
+        let (link, session) = self.link_and_session(&request).await?;
         Ok(Response::new(v1::HeartbeatReply {
             lease_seconds_left: session.lease.left(self.engine.now()).as_secs(),
             end_run: !session.serves(&link.run, link.epoch),

@@ -1,10 +1,11 @@
 //! A starting executor takes over what the old one left.
 
 use gatehouse_proto::ids::RunId;
+use tokio::task::JoinSet;
 
 use super::{NotFound, Runners};
 use crate::engine::{Fault, Order, parse};
-use crate::ledger::sessions;
+use crate::ledger::{LedgerError, sessions};
 use crate::session::{Command, Session, Status, Subagent, SubagentState};
 
 impl Runners {
@@ -22,10 +23,17 @@ impl Runners {
                 Ok(all)
             })
             .await?;
+        // All at the same time, so that they share their commits: nobody is served before this is over.
+        let mut adoptions = JoinSet::new();
         for text in texts {
-            let session = parse(&text)?;
-            let session = engine.submit(&session.id, None, |_, _| Ok(Command::Restarted)).await?.session;
-            self.adopt(&session).await?;
+            let (this, id) = (self.clone(), parse(&text)?.id);
+            adoptions.spawn(async move {
+                let restarted = this.shared.engine.submit(&id, None, |_, _| Ok(Command::Restarted)).await?;
+                this.adopt(&restarted.session).await
+            });
+        }
+        while let Some(adopted) = adoptions.join_next().await {
+            adopted.map_err(|panicked| LedgerError::damaged("adoption", panicked))??;
         }
         Ok(())
     }
@@ -69,7 +77,7 @@ impl Runners {
             SubagentState::Starting if noted => self.watch_for_the_first_turn(id, run),
             SubagentState::Starting => engine.order(Order::Launch { session: id, run, epoch }),
             SubagentState::Asking { turn, .. } => {
-                engine.order(Order::Ask { session: id, turn: turn.clone() })
+                engine.order(Order::Ask { session: id, turn: turn.clone() });
             }
             SubagentState::Stopping { .. } => engine.order(Order::End { session: id, run }),
             SubagentState::Working => {}
@@ -80,7 +88,10 @@ impl Runners {
     /// Holds the process that the ledger names; reports it gone if it is. `false`: the ledger names none.
     async fn hold_again(&self, session: &Session, run: &RunId, epoch: u32) -> Result<bool, Fault> {
         match self.find(run).await {
-            Ok(Some(process)) => self.hold(&session.id, run, epoch, process).await.map(|()| true),
+            Ok(Some(process)) => {
+                self.watch_over(&session.id, run, epoch, process);
+                Ok(true)
+            }
             Ok(None) => Ok(false),
             Err(gone) if gone.is_proven() => {
                 let why = format!("the runner was found to be gone after a restart of the gateway ({gone})");

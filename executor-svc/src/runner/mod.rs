@@ -90,6 +90,7 @@ impl Runners {
 
     /// Carries out orders until the engine is gone. Each in a task of its own: none waits for another.
     pub async fn serve(self, mut orders: UnboundedReceiver<Order>, broker: Broker) {
+        tokio::spawn(reaper::keep_beating(self.shared.engine.clone()));
         tokio::spawn(reaper::run(self.shared.engine.clone()));
         while let Some(order) = orders.recv().await {
             let this = self.clone();
@@ -135,7 +136,7 @@ impl Runners {
         self.shared.held.lock().unwrap_or_else(PoisonError::into_inner).get(run).cloned()
     }
 
-    /// Holds a process: its identity goes into the ledger, its end is watched for.
+    /// Holds a process and takes note of it in the ledger.
     async fn hold(
         &self,
         session: &SessionId,
@@ -144,6 +145,15 @@ impl Runners {
         process: ProcessHandle,
     ) -> Result<(), Fault> {
         let identity = serde_json::to_string(process.identity()).unwrap_or_default();
+        if !self.watch_over(session, run, epoch, process) {
+            return Ok(());
+        }
+        let noted = run.clone();
+        Ok(self.shared.engine.note(move |tx| runs::set_identity(tx, &noted, &identity)).await?)
+    }
+
+    /// Holds a process, so that its end is watched for; `false`: this run's is held already.
+    fn watch_over(&self, session: &SessionId, run: &RunId, epoch: u32, process: ProcessHandle) -> bool {
         let held = Held {
             process: Arc::new(process),
             why: Arc::new(Mutex::new("the runner's process ended".to_owned())),
@@ -152,13 +162,12 @@ impl Runners {
         {
             let mut all = self.shared.held.lock().unwrap_or_else(PoisonError::into_inner);
             if all.contains_key(run) {
-                return Ok(());
+                return false;
             }
             all.insert(run.clone(), held.clone());
         }
         tokio::spawn(self.clone().watch(session.clone(), run.clone(), epoch, held));
-        let noted = run.clone();
-        Ok(self.shared.engine.note(move |tx| runs::set_identity(tx, &noted, &identity)).await?)
+        true
     }
 
     async fn watch(self, session: SessionId, run: RunId, epoch: u32, held: Held) {

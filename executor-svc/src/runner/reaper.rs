@@ -3,13 +3,21 @@
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::engine::{Engine, Fault, parse};
+use crate::engine::{BEAT, Engine, Fault, parse};
 use crate::ledger::sessions;
 use crate::session::{Command, Session};
 
 /// The longest sleep. Sleeping is by the monotonic clock and leases are by the wall clock, so a jump of the latter is
 /// noticed within this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// Says again and again that the executor runs.
+pub(super) async fn keep_beating(engine: Engine) {
+    loop {
+        engine.beat();
+        tokio::time::sleep(BEAT).await;
+    }
+}
 
 /// Sleeps until the next lease may have run out, looks, and again.
 pub(super) async fn run(engine: Engine) {
@@ -33,8 +41,10 @@ async fn look(engine: &Engine) -> Result<Option<Timestamp>, Fault> {
     let now = engine.now();
     let mut next: Option<Timestamp> = None;
     for text in texts {
-        match parse(&text) {
-            Ok(session) if session.lease.expired(now) => submit(engine, &session, Command::CheckLease).await,
+        match parse(&text).map(|session| engine.with_grace(session)) {
+            Ok(session) if session.lease.expired(now) || session.lease.is_too_long(now) => {
+                submit(engine, &session, Command::CheckLease).await;
+            }
             Ok(session) => {
                 let deadline = subagents_deadline(&session);
                 if deadline.is_some_and(|at| now >= at) {

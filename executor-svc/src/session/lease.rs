@@ -48,6 +48,12 @@ impl Lease {
         now >= self.expires_at
     }
 
+    /// Whether it ends later than any call before this moment can have promised.
+    #[must_use]
+    pub fn is_too_long(&self, now: Timestamp) -> bool {
+        self.expires_at > now.after(self.ttl().max(RESTART_GRACE))
+    }
+
     /// What is left of it.
     #[must_use]
     pub const fn left(&self, now: Timestamp) -> Duration {
@@ -130,6 +136,10 @@ pub(super) fn recover(
 
 /// The reaper's question.
 pub(super) fn check(mut session: Session, now: Timestamp) -> Step {
+    // The clock was put back: no lease lasts longer than it was promised.
+    if session.lease.is_too_long(now) {
+        session.lease.expires_at = now.after(session.lease.ttl());
+    }
     if !session.state.status().is_live() || session.state == State::Stopping || !session.lease.expired(now) {
         return done(session, Vec::new());
     }
@@ -151,6 +161,14 @@ pub(super) fn grace_after_restart(session: &mut Session, now: Timestamp) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lease_from_the_future_is_noticed() {
+        let at = Timestamp::from_millis;
+        let lease = Lease::new(LeaseId::mint(), Duration::from_secs(1800), at(10_000_000));
+        assert!(!lease.is_too_long(at(10_000_000)) && !lease.is_too_long(at(99_000_000)));
+        assert!(lease.is_too_long(at(9_999_999)));
+    }
 
     #[test]
     fn renewing_moves_in_steps_and_never_backwards() {

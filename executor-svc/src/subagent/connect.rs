@@ -66,7 +66,7 @@ pub(super) async fn connect(settings: &DeepseekSettings, trust: &Trust) -> Resul
         let host = endpoint.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let name = ServerName::try_from(host).map_err(|error| AskError::Tls(error.to_string()))?;
         let connector = TlsConnector::from(trust.config().await?);
-        let stream = connector.connect(name, stream).await.map_err(refused)?;
+        let stream = connector.connect(name, stream).await.map_err(|error| refused(&error))?;
         Ok(Box::new(stream) as Box<dyn Duplex>)
     };
     let opened = tokio::time::timeout(PATIENCE, opening).await;
@@ -76,13 +76,14 @@ pub(super) async fn connect(settings: &DeepseekSettings, trust: &Trust) -> Resul
 }
 
 /// A handshake that did not come about: for want of trust, or for want of a connection.
-fn refused(error: io::Error) -> AskError {
+fn refused(error: &io::Error) -> AskError {
     let is_tls = error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
     if is_tls { AskError::Tls(error.to_string()) } else { AskError::Unreachable(error.to_string()) }
 }
 
 fn port_of(uri: &Uri) -> u16 {
-    uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 })
+    let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    uri.port_u16().unwrap_or(usual)
 }
 
 async fn tcp(uri: &Uri) -> Result<Box<dyn Duplex>, AskError> {

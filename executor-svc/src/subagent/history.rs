@@ -82,7 +82,7 @@ fn results(content: &Value, rows: &[actions::ActionRow]) -> Vec<Value> {
         let receipt = row.and_then(|row| row.receipt.as_deref()).unwrap_or("{}");
         json!({
             "type": "tool_result", "tool_use_id": id, "content": receipt,
-            "is_error": !row.is_some_and(|row| row.ok == Some(true)),
+            "is_error": row.is_none_or(|row| row.ok != Some(true)),
         })
     };
     calls.map(result).collect()

@@ -88,6 +88,12 @@ impl ToolName {
         Self::SubagentStop,
     ];
 
+    /// Whether it changes a file.
+    #[must_use]
+    pub const fn is_change(self) -> bool {
+        matches!(self, Self::Edit | Self::Write | Self::NotebookEdit)
+    }
+
     /// The logical name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -107,7 +107,9 @@ impl Ground {
         let engine = Engine::new(parts, self.clock.clone());
         let commands =
             Commands::new(engine.settings().commands.clone(), engine.policy().clone(), launcher).unwrap();
-        let content = ContentStore::open(&self.path("state").join("content"), 1 << 30).unwrap();
+        let content = ContentStore::open(&self.path("state").join("content"), 1 << 30)
+            .unwrap()
+            .with_ledger(engine.ledger_readers());
         let replacer = Replacer::new(ReplaceOptions::default());
         let actions = Actions::new(engine.clone(), commands, replacer, content);
         let worktree_settings = WorktreeSettings {

@@ -88,3 +88,63 @@ async fn no_more_sessions_are_live_than_the_configuration_allows() {
     assert!(!house.front().start(third).await.unwrap().into_inner().replay);
     house.close().await;
 }
+
+#[tokio::test]
+async fn time_in_which_nobody_could_call_ends_no_lease_and_then_it_runs_on() {
+    let ground = Ground::new("");
+    let house = ground.open();
+    let (started, _, turn) = house.waiting("start-key-0123456789").await;
+    let check = async || {
+        house.engine.submit(&session_id(&started), None, |_, _| Ok(Command::CheckLease)).await.unwrap();
+    };
+    house.engine.beat();
+    // The machine slept, or its clock was set.
+    ground.clock.advance(LEASE * 3);
+    check().await;
+    assert_eq!(house.session(&started).await.state.status().as_str(), "waiting_for_gpt");
+    for _ in 0..29 {
+        ground.clock.advance(Duration::from_secs(2));
+        house.engine.beat();
+        check().await;
+    }
+    assert_eq!(house.session(&started).await.state.status().as_str(), "waiting_for_gpt");
+    ground.clock.advance(Duration::from_secs(2));
+    check().await;
+    // Nobody has come back for it within the minute.
+    assert_eq!(house.session(&started).await.state.status().as_str(), "lease_expired");
+    let reply = reply_request(&started, &turn, "r", "Too late.");
+    assert_eq!(code(house.front().reply_and_wait(reply).await), ErrorCode::LeaseExpired);
+    house.close().await;
+}
+
+#[tokio::test]
+async fn whoever_comes_back_within_the_minute_goes_on() {
+    let ground = Ground::new("");
+    let house = ground.open();
+    let (started, _, turn) = house.waiting("start-key-0123456789").await;
+    house.engine.beat();
+    ground.clock.advance(LEASE * 3);
+    let answered = house.front().reply_and_wait(reply_request(&started, &turn, "r", "Here I am.")).await;
+    let answered = answered.unwrap().into_inner();
+    assert_eq!(shown(&answered), SessionStatus::Running);
+    assert_eq!(
+        answered.lease_expires_at_ms,
+        house.engine.now().after(LEASE).millis(),
+        "and has a whole lease"
+    );
+    house.close().await;
+}
+
+#[tokio::test]
+async fn a_clock_that_was_put_back_keeps_no_session_for_longer() {
+    let ground = Ground::new("");
+    let house = ground.open();
+    let (started, ..) = house.waiting("start-key-0123456789").await;
+    ground.clock.put_back(Duration::from_secs(86_400));
+    house.engine.submit(&session_id(&started), None, |_, _| Ok(Command::CheckLease)).await.unwrap();
+    assert_eq!(house.session(&started).await.lease.expires_at, house.engine.now().after(LEASE));
+    ground.clock.advance(LEASE);
+    house.engine.submit(&session_id(&started), None, |_, _| Ok(Command::CheckLease)).await.unwrap();
+    assert_eq!(house.session(&started).await.state.status().as_str(), "lease_expired");
+    house.close().await;
+}

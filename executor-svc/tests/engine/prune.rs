@@ -73,7 +73,19 @@ fn removed(steps: &[v1::PruneProgress]) -> (u64, u64, u64) {
     (last.sessions, last.contents_removed, last.bytes_removed)
 }
 
-fn kept(ground: &Ground, content: &str) -> Option<PathBuf> {
+/// Whether a small content is in the ledger.
+fn kept(ground: &Ground, content: &str) -> bool {
+    let ledger = rusqlite::Connection::open(ground.path("state/ledger.db")).unwrap();
+    let hash = hex::decode(sha256_hex(content.as_bytes())).unwrap();
+    let mut statement = ledger.prepare("SELECT bytes FROM content WHERE sha256 = ?1").unwrap();
+    let found: Vec<Vec<u8>> =
+        statement.query_map([hash], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    found.iter().for_each(|bytes| assert_eq!(bytes, content.as_bytes()));
+    !found.is_empty()
+}
+
+/// Where a large content stands, or a small one that an older Gatehouse kept.
+fn kept_file(ground: &Ground, content: &str) -> Option<PathBuf> {
     let hash = sha256_hex(content.as_bytes());
     let path = ground.path("state/content").join(&hash[..2]).join(&hash);
     path.exists().then_some(path)
@@ -96,7 +108,7 @@ async fn only_contents_that_nobody_else_names_go_and_the_journal_says_so() {
     assert_eq!(removed(&prune(&house, DAY * 10, false).await), (0, 0, 0), "it ended too lately");
     ground.clock.advance(DAY * 2);
     assert_eq!(removed(&prune(&house, DAY * 10, true).await), (1, 1, 9), "a dry run only tells");
-    assert!(kept(&ground, "only old\n").is_some() && entries(&house, "store.pruned").await.is_empty());
+    assert!(kept(&ground, "only old\n") && entries(&house, "store.pruned").await.is_empty());
 
     let undone = asking.undo(&actions[0], "u1").await.unwrap();
     assert_eq!(removed(&prune(&house, DAY * 10, false).await), (0, 0, 0), "it was worked on lately");
@@ -104,8 +116,8 @@ async fn only_contents_that_nobody_else_names_go_and_the_journal_says_so() {
     ground.clock.advance(DAY * 11);
     let steps = prune(&house, DAY * 10, false).await;
     assert_eq!((removed(&steps), steps.len()), ((1, 1, 9), 2));
-    assert!(kept(&ground, "only old\n").is_none());
-    assert!(kept(&ground, "both\n").is_some() && kept(&ground, "only live\n").is_some());
+    assert!(!kept(&ground, "only old\n"));
+    assert!(kept(&ground, "both\n") && kept(&ground, "only live\n"));
     let told = entries(&house, "store.pruned").await;
     assert_eq!((told.len(), &told[0].1["contents"], &told[0].1["sessions"]), (1, &json!(1), &json!(1)));
     let told = entries(&house, "session.pruned").await;
@@ -143,7 +155,30 @@ async fn what_a_crash_left_unnamed_goes_too() {
     drop(content.put(b"never named").unwrap());
     let house = ground.open();
     assert_eq!(removed(&prune(&house, DAY, false).await), (0, 1, 11));
-    assert!(kept(&ground, "never named").is_none());
+    assert!(kept_file(&ground, "never named").is_none());
+    house.close().await;
+}
+
+#[tokio::test]
+async fn a_content_goes_wherever_it_is_kept() {
+    let ground = Ground::new("");
+    let large = "large\n".repeat(20_000);
+    let (house, old, actions) = session(ground.open(), &ground, "old", &[&large, "small\n"]).await;
+    assert!(kept_file(&ground, &large).is_some() && !kept(&ground, &large));
+    assert!(kept_file(&ground, "small\n").is_none() && kept(&ground, "small\n"));
+    // An older Gatehouse kept small ones as files too.
+    let content = executor_svc::content::ContentStore::open(&ground.path("state/content"), 1 << 30).unwrap();
+    drop(content.put(b"small\n").unwrap());
+    let asking = Asking { house: &house, session: old.clone() };
+    assert!(asking.diff(&actions[0]).await.unwrap().after.is_some());
+    let verified = asking.verify().await;
+    assert_eq!((verified.ok, verified.contents), (true, 2), "{verified:?}");
+    stop(&house, &old).await;
+    ground.clock.advance(DAY * 11);
+    let bytes = large.len() as u64 + 6;
+    assert_eq!(removed(&prune(&house, DAY * 10, false).await), (1, 2, bytes));
+    assert!(kept_file(&ground, &large).is_none() && kept_file(&ground, "small\n").is_none());
+    assert!(!kept(&ground, "small\n"));
     house.close().await;
 }
 
@@ -171,8 +206,15 @@ async fn a_content_that_is_missing_or_changed_is_found() {
     let asking = Asking { house: &house, session };
     let verified = asking.verify().await;
     assert_eq!((verified.ok, verified.contents, verified.content_faults), (true, 3, 0));
-    std::fs::remove_file(kept(&ground, "a\n").unwrap()).unwrap();
-    std::fs::write(kept(&ground, "b\n").unwrap(), "x\n").unwrap();
+    let ledger = rusqlite::Connection::open(ground.path("state/ledger.db")).unwrap();
+    for (sql, content) in [
+        ("DELETE FROM content WHERE sha256 = ?1", "a\n"),
+        ("UPDATE content SET bytes = x'780a' WHERE sha256 = ?1", "b\n"),
+    ] {
+        let hash = hex::decode(sha256_hex(content.as_bytes())).unwrap();
+        assert_eq!(ledger.execute(sql, [hash]).unwrap(), 1);
+    }
+    drop(ledger);
     let verified = asking.verify().await;
     assert_eq!((verified.ok, verified.broken_at_seq, verified.content_faults), (false, None, 2));
     let told = verified.content_problems.join("\n");

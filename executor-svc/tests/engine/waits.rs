@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use executor_svc::engine::Takeoff;
+use gatehouse_proto::codes::ErrorCode;
 use gatehouse_proto::ids::ToolCallId;
 use gatehouse_proto::v1::open_turn_request::Key;
 use gatehouse_proto::v1::{SeenToolResult, SessionStatus, ToolCall, ToolResultSet};
@@ -83,6 +84,29 @@ async fn a_waiting_status_returns_when_the_turn_opens() {
     house.shim(&started).await.open_first().await;
     let answer = tokio::time::timeout(PATIENCE, asked).await.expect("woken").unwrap().unwrap().into_inner();
     assert_eq!(shown(&answer), SessionStatus::WaitingForGpt);
+    house.close().await;
+}
+
+#[tokio::test]
+async fn a_call_that_waits_under_a_lease_is_told_at_once_when_that_lease_is_rotated() {
+    let ground = Ground::new("");
+    let house = ground.open();
+    let (started, _, turn) = house.waiting("start-key-0123456789").await;
+    let mut ask = reply_request(&started, &turn, "r", "Committed, and still at work.");
+    ask.wait_seconds = Some(50);
+    let (mut replying, mut looking) = (house.front(), house.front());
+    let reply = tokio::spawn(async move { replying.reply_and_wait(ask).await });
+    let (id, running) = (session_id(&started), executor_svc::session::Status::Running);
+    house.engine.wait_until(&id, PATIENCE, |session| session.state.status() == running).await.unwrap();
+    let status = status_request(&started, 50);
+    let status = tokio::spawn(async move { looking.get_status(status).await });
+    let token = started.recovery_token.clone().unwrap();
+    let recovered = house.front().recover(recover_request(&started, &token, "v")).await.unwrap().into_inner();
+    assert_eq!(shown(&recovered), SessionStatus::Running, "rotation ends nothing that was authorised");
+    let reply = tokio::time::timeout(Duration::from_secs(5), reply).await.expect("at once").unwrap();
+    assert_eq!(code(reply), ErrorCode::LeaseMismatch);
+    let status = tokio::time::timeout(Duration::from_secs(5), status).await.expect("at once").unwrap();
+    assert_eq!(code(status), ErrorCode::LeaseMismatch);
     house.close().await;
 }
 

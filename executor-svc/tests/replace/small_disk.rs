@@ -61,6 +61,20 @@ fn a_disk_without_inodes_is_full_too() {
     assert_eq!(world.refusal(world.root.join("directory/new")), "disk_full");
 }
 
+#[test]
+fn a_file_system_that_is_mounted_between_two_writes_is_known_to_the_second() {
+    let world = World::new();
+    let path = world.put("file", "old");
+    world.write(&path, "before the mount").unwrap();
+    let Some(disk) = Disk::of(256 * 1024) else { return assert!(cannot_mount()) };
+    let mounted = self::world(&disk);
+    let there = mounted.put("file", "old");
+    mounted.write(&there, "after it").unwrap();
+    assert_eq!(std::fs::read(&there).unwrap(), b"after it");
+    drop((mounted, disk));
+    world.write(&path, "after the end of the mount").unwrap();
+}
+
 /// Whether this process may not mount anything, as in most containers.
 fn cannot_mount() -> bool {
     Disk::of(4096).is_none()

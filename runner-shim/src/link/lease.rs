@@ -15,7 +15,7 @@ pub(super) struct LeaseClock {
 }
 
 /// Shorter absences never count, also when the lease was about to run out: while the executor is there, it decides.
-const GRACE: Duration = Duration::from_secs(10);
+const GRACE: Duration = Duration::from_secs(15);
 /// How long a shim waits for its first contact.
 const FIRST_CONTACT: Duration = Duration::from_secs(30);
 /// Longer than any lease; keeps the sum far from overflow.
@@ -49,7 +49,7 @@ mod tests {
         let clock = LeaseClock::heard(start, 60);
         assert!(!clock.is_out(after(59)) && clock.is_out(after(60)));
         let short = LeaseClock::heard(start, 0);
-        assert!(!short.is_out(after(9)) && short.is_out(after(10)));
+        assert!(!short.is_out(after(14)) && short.is_out(after(15)));
         assert!(!LeaseClock::heard(start, u64::MAX).is_out(after(86_400)));
         let unheard = LeaseClock::unheard(start);
         assert!(!unheard.is_out(after(29)) && unheard.is_out(after(30)));

@@ -18,7 +18,7 @@ impl Prepared {
         if place.facts_of(&place.name)?.is_some() {
             return Err(self.conflict("another process made it"));
         }
-        let mut temporary = self.make_temporary(name)?;
+        let temporary = self.make_temporary(name)?;
         self.expect_in_place()?;
         let how = self.take_free_name(&temporary)?;
         temporary.give_away();

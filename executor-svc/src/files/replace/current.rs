@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
@@ -20,6 +21,7 @@ pub(super) struct Current {
     pub file: File,
     pub facts: Facts,
     pub sha256: String,
+    pub bytes: Arc<Vec<u8>>,
 }
 
 impl Current {
@@ -28,9 +30,9 @@ impl Current {
         files: &SessionFiles,
         place: &Place,
         max_bytes: u64,
-    ) -> Result<Option<(Self, Vec<u8>)>, ReplaceFault> {
+    ) -> Result<Option<Self>, ReplaceFault> {
         let Some((file, facts)) = open(files, place)? else { return Ok(None) };
-        let mut current = Self { file, facts, sha256: String::new() };
+        let mut current = Self { file, facts, sha256: String::new(), bytes: Arc::default() };
         let bytes = match current.read_whole(place, max_bytes) {
             Err(ReplaceFault::File(FileFault::Changed { .. })) => {
                 current.facts =
@@ -40,7 +42,8 @@ impl Current {
             result => result?,
         };
         current.sha256 = gatehouse_proto::digest::sha256_hex(&bytes);
-        Ok(Some((current, bytes)))
+        current.bytes = Arc::new(bytes);
+        Ok(Some(current))
     }
 
     fn read_whole(&self, place: &Place, limit: u64) -> Result<Vec<u8>, ReplaceFault> {
@@ -75,7 +78,7 @@ impl Current {
 
     /// Whether the bytes are still those that were read.
     pub(super) fn has_same_bytes(&self) -> bool {
-        hash(&self.file).is_ok_and(|now| now == self.sha256)
+        has_bytes(&self.file, &self.bytes)
     }
 }
 
@@ -94,6 +97,24 @@ impl std::io::Read for ReadFromStart<'_> {
 }
 
 const BLOCK: usize = 256 * 1024;
+
+/// Whether a file has exactly these bytes.
+pub(super) fn has_bytes(file: &File, expected: &[u8]) -> bool {
+    // One byte more than it should have: what was appended is seen.
+    let mut block = vec![0; BLOCK.min(expected.len().saturating_add(1))];
+    let (mut reader, mut rest) = (ReadFromStart { file, at: 0 }, expected);
+    loop {
+        match reader.read(&mut block) {
+            Ok(0) => return rest.is_empty(),
+            Ok(got) => match rest.strip_prefix(&block[..got]) {
+                Some(after) => rest = after,
+                None => return false,
+            },
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
+}
 
 /// SHA-256 of a file's bytes, from the start.
 pub(super) fn hash(file: &File) -> std::io::Result<String> {

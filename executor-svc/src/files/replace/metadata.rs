@@ -11,6 +11,7 @@ use std::os::fd::AsFd;
 use rustix::fs::{Mode, XattrFlags};
 use rustix::io::Errno;
 
+use super::current::Current;
 use crate::files::sys::{self, Facts};
 
 /// What could not be kept, and why.
@@ -25,9 +26,9 @@ fn unkept(what: impl Into<String>) -> impl FnOnce(Errno) -> Unkept {
     move |errno| Unkept { what, errno }
 }
 
-/// Gives `to` all that belongs to `from`, whose facts are known.
-pub(super) fn copy(from: &File, facts: &Facts, to: &File) -> Result<(), Unkept> {
-    let now = sys::stat(to).map_err(unkept("its metadata"))?;
+/// Gives `to`, which was made like this, all that belongs to the file that is there.
+pub(super) fn copy(current: &Current, made: &Facts, to: &File) -> Result<(), Unkept> {
+    let (from, facts, now) = (&current.file, &current.facts, made);
     if (now.uid, now.gid) != (facts.uid, facts.gid) {
         let owner = (now.uid != facts.uid).then(|| rustix::fs::Uid::from_raw(facts.uid));
         let group = (now.gid != facts.gid).then(|| rustix::fs::Gid::from_raw(facts.gid));

@@ -130,6 +130,14 @@ impl Replacer {
         perform::remove_empty(files, file, directories)
     }
 
+    /// Tells who watches that contents and intent are about to be committed.
+    ///
+    /// # Errors
+    /// The error with which that is to fail.
+    pub fn before_commit(&self) -> std::io::Result<()> {
+        Ok(self.watch.before(Step::KeepContents)?)
+    }
+
     fn before(&self, step: Step, path: &Path) -> Result<(), ReplaceFault> {
         self.watch.before(step).map_err(|errno| ReplaceFault::of(errno, path))
     }

@@ -68,7 +68,10 @@ impl Prepared {
     /// nothing of ours is left.
     pub fn perform(mut self) -> Result<Outcome, ReplaceFault> {
         let mut made = Vec::new();
-        let result = self.make_directories(&mut made).and_then(|()| self.change());
+        let result = self
+            .before(Step::Begin)
+            .and_then(|()| self.make_directories(&mut made))
+            .and_then(|()| self.change());
         match result {
             Ok((how, check)) => Ok(self.outcome(how, check, made)),
             Err(fault) => {
@@ -164,7 +167,7 @@ impl Prepared {
     pub(super) fn read_back(&self, temporary: &Temporary<'_>) -> Result<(), ReplaceFault> {
         let there = self.place.facts_of(&self.place.name)?;
         let is_ours = there.is_some_and(|there| there.identity() == temporary.identity);
-        if is_ours && temporary.has(self.intent.after.sha256()) {
+        if is_ours && temporary.has(&self.new_bytes) {
             return Ok(());
         }
         Err(self.conflict("it was written, and another process changed it again at once"))

@@ -61,7 +61,7 @@ impl Place {
         let (directory, existing) = nearest(files, &root, root_identity, &names, &path)?;
         let missing = names.split_off(existing);
         let directory_path = root.join(names.iter().collect::<PathBuf>());
-        let facts = judge(files, &directory, &directory_path, &path, &missing)?;
+        let (directory, facts) = judge(files, directory, &directory_path, &path, &missing)?;
         Ok(Self { path, name, directory, directory_path, facts, missing, root, root_identity })
     }
 
@@ -114,10 +114,13 @@ impl Place {
     /// Whether the directory still lies where it was found, below the same root.
     pub(super) fn is_still_there(&self) -> bool {
         let below = self.directory_path.strip_prefix(&self.root).unwrap_or_else(|_| Path::new(""));
-        let now = open_root(&self.root, self.root_identity, &self.path)
-            .and_then(|root| open_below(&root, below).map_err(|errno| ReplaceFault::of(errno, &self.path)))
-            .and_then(|fd| sys::stat(&fd).map_err(|errno| ReplaceFault::of(errno, &self.path)));
-        now.is_ok_and(|now| now.identity() == self.facts.identity())
+        let identity = |found: &OwnedFd| sys::stat(found).map(|now| now.identity());
+        let now = sys::find_directory(&self.root).and_then(|root| match identity(&root)? {
+            replaced if replaced != self.root_identity => Err(Errno::STALE),
+            same if below.as_os_str().is_empty() => Ok(same),
+            _ => identity(&sys::find_directory_below(&root, below)?),
+        });
+        now.is_ok_and(|now| now == self.facts.identity())
     }
 
     /// Makes the next missing directory and goes into it; `Some` if it was this call that made it.
@@ -136,15 +139,16 @@ impl Place {
             Err(errno) => return Err(fail(errno)),
         };
         let next = self.directory_path.join(&self.missing[0]);
-        let opened = match open_below(&self.directory, Path::new(&self.missing[0])) {
+        let made_or_found = match open_below(&self.directory, Path::new(&self.missing[0])) {
             Ok(opened) => opened,
             Err(errno) => return Err(through(files, errno, &next, &self.path)),
         };
         if made {
-            super::metadata::as_if_made_by_the_user(&opened, 0o777, umask).map_err(fail)?;
-            sync(&self.directory).map_err(|error| ReplaceFault::of_io(&error, &self.path))?;
+            super::metadata::as_if_made_by_the_user(&made_or_found, 0o777, umask).map_err(fail)?;
+            sys::sync_directory(&self.directory).map_err(fail)?;
         }
-        self.facts = judge(files, &opened, &next, &self.path, &self.missing[1..])?;
+        let opened;
+        (opened, self.facts) = judge(files, made_or_found, &next, &self.path, &self.missing[1..])?;
         let parent = std::mem::replace(&mut self.directory, opened);
         self.directory_path.clone_from(&next);
         self.missing.remove(0);
@@ -153,12 +157,8 @@ impl Place {
 
     /// Writes the directory's entries to the disk.
     pub(super) fn sync(&self) -> Result<(), ReplaceFault> {
-        sync(&self.directory).map_err(|error| ReplaceFault::of_io(&error, &self.path))
+        sys::sync_directory(&self.directory).map_err(|errno| ReplaceFault::of(errno, &self.path))
     }
-}
-
-fn sync(directory: &OwnedFd) -> std::io::Result<()> {
-    std::fs::File::from(directory.try_clone()?).sync_all()
 }
 
 /// What a spelling alone forbids: too long names, and the short form under which FAT and NTFS also know `.git`.
@@ -178,14 +178,12 @@ fn judge_names(names: &[OsString], path: &Path) -> Result<(), ReplaceFault> {
     Ok(())
 }
 
+/// Finds the root, to go on from it.
 fn open_root(root: &Path, identity: (u64, u64), path: &Path) -> Result<OwnedFd, ReplaceFault> {
     let replaced = || ReplaceFault::RootReplaced { path: path.to_owned() };
-    let handle = sys::find(root).map_err(|_| replaced())?;
-    let facts = sys::stat(&handle.0).map_err(|errno| ReplaceFault::of(errno, path))?;
-    if facts.identity() != identity {
-        return Err(replaced());
-    }
-    sys::reopen(&handle).map_err(|errno| ReplaceFault::of(errno, path))
+    let found = sys::find_directory(root).map_err(|_| replaced())?;
+    let facts = sys::stat(&found).map_err(|errno| ReplaceFault::of(errno, path))?;
+    if facts.identity() == identity { Ok(found) } else { Err(replaced()) }
 }
 
 /// `open_directory_below` that takes the empty path for the directory itself.
@@ -223,22 +221,25 @@ fn through(files: &SessionFiles, errno: Errno, directory: &Path, path: &Path) ->
     }
 }
 
-/// Judges a directory as an object, and the names below it that do not exist yet.
+/// Judges a directory as an object, and the names below it that do not exist yet; gives it back with its facts.
 fn judge(
     files: &SessionFiles,
-    directory: &OwnedFd,
+    directory: OwnedFd,
     directory_path: &Path,
     path: &Path,
     missing: &[OsString],
-) -> Result<Facts, ReplaceFault> {
-    let fd = directory.try_clone().map_err(|error| ReplaceFault::of_io(&error, path))?;
+) -> Result<(OwnedFd, Facts), ReplaceFault> {
     let mounts = sys::mounts().map_err(|error| io_fault(path, &error))?;
-    let found = files.judge_found(Handle(fd), directory_path, mounts)?;
+    let found = files.judge_found(Handle(directory), directory_path, mounts)?;
     let mut rest: PathBuf = missing.iter().collect();
     rest.extend(path.file_name());
-    files.policy().judge_path(&found.real.join(&rest), path)?;
+    let real = found.real.join(&rest);
+    // The path itself was judged first of all.
+    if real != path {
+        files.policy().judge_path(&real, path)?;
+    }
     for alias in found.mounts.aliases(&found.mount, &found.real) {
         files.judge_alias(&alias.join(&rest), path)?;
     }
-    Ok(found.facts)
+    Ok((found.handle.0, found.facts))
 }

@@ -17,11 +17,10 @@ impl Prepared {
     /// Swaps the old file and the new one, looks at what came out, and lets it go or puts it back.
     pub(super) fn replace(&self, name: &CStr, current: &Current) -> Result<(How, WriterCheck), ReplaceFault> {
         self.expect_unchanged(current)?;
-        let mut temporary = self.make_temporary(name)?;
+        let temporary = self.make_temporary(name)?;
         // From here until it is decided, who wants to write to the old file waits, and is seen to; and who wants to
         // write to the new one waits as well, so that nobody's work goes away with it if it has to.
-        let file = temporary.try_clone(&self.place.path)?;
-        let new_writers = swap::writers(&self.replacer, &file);
+        let new_writers = swap::writers(&self.replacer, &temporary.file);
         if new_writers.disturbed() {
             return Err(self.conflict("another process has its temporary file open"));
         }
@@ -30,12 +29,12 @@ impl Prepared {
         let place = &self.place;
         match self.swap_names(name) {
             Ok(()) => temporary.give_away(),
-            Err(errno) if is_unsupported(errno) => return self.rename_over(temporary, current, &writers),
+            Err(errno) if is_unsupported(errno) => return self.rename_over(&temporary, current, &writers),
             Err(Errno::NOENT) => return Err(self.conflict("another process removed it")),
             Err(errno) => return Err(ReplaceFault::of(errno, &place.path)),
         }
         let put_back = |fault: ReplaceFault| {
-            let is_untouched = || !new_writers.disturbed() && temporary.has(self.intent.after.sha256());
+            let is_untouched = || !new_writers.disturbed() && temporary.has(&self.new_bytes);
             let put = || swap::put_back(place, name, temporary.identity, is_untouched);
             self.before(Step::PutBack).and_then(|()| put()).err().unwrap_or(fault)
         };
@@ -68,7 +67,7 @@ impl Prepared {
     /// The weaker way, for file systems that cannot swap.
     fn rename_over(
         &self,
-        mut temporary: Temporary<'_>,
+        temporary: &Temporary<'_>,
         current: &Current,
         writers: &Writers<'_>,
     ) -> Result<(How, WriterCheck), ReplaceFault> {
@@ -85,7 +84,7 @@ impl Prepared {
                        change is lost";
             return Err(ReplaceFault::Uncertain { path: place.path.clone(), why: why.to_owned() });
         }
-        self.read_back(&temporary)?;
+        self.read_back(temporary)?;
         self.sync()?;
         Ok((How::Renamed, writers.check()))
     }

@@ -1,4 +1,4 @@
-//! The steps of a replacement by name, so that a test can stop the world between any two of them.
+//! The steps of a write by name, so that a test can stop the world between any two of them.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -8,6 +8,10 @@ use rustix::io::Errno;
 /// What is about to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Step {
+    /// The contents were given to the ledger, with the intent, and nothing is committed yet.
+    KeepContents,
+    /// The intent is durable, and the contents are; nothing on disk has changed.
+    Begin,
     /// Directories on the way are made, one by one.
     MakeDirectories,
     /// The temporary file is made.
@@ -34,7 +38,9 @@ pub enum Step {
 
 impl Step {
     /// Every step, in the order of a replacement.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
+        Self::KeepContents,
+        Self::Begin,
         Self::MakeDirectories,
         Self::MakeTemporary,
         Self::WriteTemporary,
@@ -52,6 +58,8 @@ impl Step {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::KeepContents => "keep_contents",
+            Self::Begin => "begin",
             Self::MakeDirectories => "make_directories",
             Self::MakeTemporary => "make_temporary",
             Self::WriteTemporary => "write_temporary",

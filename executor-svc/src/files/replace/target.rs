@@ -22,7 +22,6 @@ pub struct Target {
     pub(super) files: Arc<SessionFiles>,
     pub(super) place: Place,
     pub(super) current: Option<Current>,
-    bytes: Vec<u8>,
     guard: PathGuard,
 }
 
@@ -33,7 +32,7 @@ pub struct Prepared {
     pub(super) files: Arc<SessionFiles>,
     pub(super) place: Place,
     pub(super) current: Option<Current>,
-    pub(super) new_bytes: Vec<u8>,
+    pub(super) new_bytes: Arc<Vec<u8>>,
     pub(super) intent: Intent,
     /// Directories that are removed with the file, if they are empty then.
     pub(super) empty_directories: Vec<PathBuf>,
@@ -55,10 +54,9 @@ impl Target {
         if guard.waited {
             place = Place::find(files, path)?;
         }
-        let found = Current::read(files, &place, replacer.options.max_bytes)?;
+        let current = Current::read(files, &place, replacer.options.max_bytes)?;
         place.judge_directory_writable()?;
-        let (current, bytes) = found.map_or((None, Vec::new()), |(current, bytes)| (Some(current), bytes));
-        Ok(Self { replacer: replacer.clone(), files: Arc::clone(files), place, current, bytes, guard })
+        Ok(Self { replacer: replacer.clone(), files: Arc::clone(files), place, current, guard })
     }
 
     /// The path without dots.
@@ -70,7 +68,13 @@ impl Target {
     /// The bytes that are there; `None` if there is no file.
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
-        self.current.as_ref().map(|_| self.bytes.as_slice())
+        self.current.as_ref().map(|current| current.bytes.as_slice())
+    }
+
+    /// The same, to be had for longer.
+    #[must_use]
+    pub fn shared_bytes(&self) -> Option<Arc<Vec<u8>>> {
+        self.current.as_ref().map(|current| Arc::clone(&current.bytes))
     }
 
     /// Their SHA-256, in lower-case hexadecimal.
@@ -85,6 +89,14 @@ impl Target {
     /// # Errors
     /// [`ReplaceFault::TooLarge`].
     pub fn prepare(self, new_bytes: Vec<u8>, tag: &str) -> Result<Prepared, ReplaceFault> {
+        self.prepare_shared(Arc::new(new_bytes), tag)
+    }
+
+    /// The same with bytes that the caller goes on using.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub fn prepare_shared(self, new_bytes: Arc<Vec<u8>>, tag: &str) -> Result<Prepared, ReplaceFault> {
         let (bytes, limit) = (new_bytes.len() as u64, self.replacer.options.max_bytes);
         if bytes > limit {
             return Err(ReplaceFault::TooLarge { path: self.place.path, bytes, limit });
@@ -101,13 +113,13 @@ impl Target {
         if self.current.is_none() {
             return Err(FileFault::NotFound { path: self.place.path }.into());
         }
-        self.prepared(After::Absent, Vec::new(), directories.to_vec(), tag)
+        self.prepared(After::Absent, Arc::default(), directories.to_vec(), tag)
     }
 
     fn prepared(
         self,
         after: After,
-        new_bytes: Vec<u8>,
+        new_bytes: Arc<Vec<u8>>,
         empty_directories: Vec<PathBuf>,
         tag: &str,
     ) -> Result<Prepared, ReplaceFault> {

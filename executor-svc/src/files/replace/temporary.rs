@@ -1,5 +1,6 @@
 //! The temporary file beside the one that is replaced.
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::Write as _;
@@ -9,12 +10,12 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use super::Replacer;
-use super::current::{Current, hash};
+use super::current::{Current, has_bytes};
 use super::fault::ReplaceFault;
 use super::metadata;
 use super::place::Place;
 use super::steps::Step;
-use crate::files::sys;
+use crate::files::sys::{self, Facts};
 
 /// A file of ours under a temporary name. Unless it was given away, it is removed when this is dropped.
 #[derive(Debug)]
@@ -23,7 +24,9 @@ pub(super) struct Temporary<'a> {
     pub name: &'a CStr,
     pub file: File,
     pub identity: (u64, u64),
-    given_away: bool,
+    /// As it was made.
+    facts: Facts,
+    given_away: Cell<bool>,
 }
 
 impl<'a> Temporary<'a> {
@@ -48,7 +51,7 @@ impl<'a> Temporary<'a> {
         }
         replacer.before(Step::SyncTemporary, path)?;
         match current {
-            Some(current) => metadata::copy(&current.file, &current.facts, &made.file).map_err(|unkept| {
+            Some(current) => metadata::copy(current, &made.facts, &made.file).map_err(|unkept| {
                 match ReplaceFault::of(unkept.errno, path) {
                     full @ ReplaceFault::DiskFull { .. } => full,
                     _ => ReplaceFault::Unkept {
@@ -84,29 +87,25 @@ impl<'a> Temporary<'a> {
         let mode = Mode::from_raw_mode(if is_new { 0o666 } else { 0o600 });
         let fault = |errno| ReplaceFault::of(errno, &place.path);
         let file = File::from(rustix::fs::openat(&place.directory, name, flags, mode).map_err(fault)?);
-        let identity = sys::stat(&file).map_err(fault)?.identity();
-        Ok(Self { directory: &place.directory, name, file, identity, given_away: false })
-    }
-
-    /// The open file once more, for a lease that outlives changes to this value.
-    pub(super) fn try_clone(&self, path: &Path) -> Result<File, ReplaceFault> {
-        self.file.try_clone().map_err(|error| ReplaceFault::of_io(&error, path))
+        let facts = sys::stat(&file).map_err(fault)?;
+        let (identity, given_away) = (facts.identity(), Cell::new(false));
+        Ok(Self { directory: &place.directory, name, file, identity, facts, given_away })
     }
 
     /// It has the name of the file now: dropping it removes nothing.
-    pub(super) fn give_away(&mut self) {
-        self.given_away = true;
+    pub(super) fn give_away(&self) {
+        self.given_away.set(true);
     }
 
-    /// Whether it still has the bytes of that hash.
-    pub(super) fn has(&self, sha256: Option<&str>) -> bool {
-        hash(&self.file).is_ok_and(|now| Some(now.as_str()) == sha256)
+    /// Whether it still has these bytes.
+    pub(super) fn has(&self, bytes: &[u8]) -> bool {
+        has_bytes(&self.file, bytes)
     }
 }
 
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
-        if !self.given_away {
+        if !self.given_away.get() {
             remove_if(self.directory, self.name, self.identity);
         }
     }

@@ -1,7 +1,6 @@
 //! Linux: `openat2` where the kernel has it, a walk component by component where it does not.
 
 use std::ffi::{CStr, OsStr};
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
@@ -10,7 +9,7 @@ use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Sta
 use rustix::io::Errno;
 
 use super::{Facts, Handle, reading};
-use crate::files::mounts::{Mount, Mounts, parse_mountinfo};
+use crate::files::mounts::{Mount, Mounts};
 
 const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_MAGICLINKS);
 
@@ -39,6 +38,22 @@ pub(in crate::files) fn may_write(dir: &OwnedFd, found: Option<(&CStr, &Handle)>
     rustix::fs::accessat(CWD, descriptor_link(object), wanted, AtFlags::EACCESS)
 }
 
+/// Finds a directory by its absolute path, to look at it or to go on from it.
+pub(in crate::files) fn find_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
+    open_without_links(CWD, path, finding() | OFlags::DIRECTORY, NO_LINKS)
+}
+
+/// The same below one that was found before.
+pub(in crate::files) fn find_directory_below(dir: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    let beneath = NO_LINKS | ResolveFlags::BENEATH;
+    open_without_links(dir.as_fd(), path, finding() | OFlags::DIRECTORY, beneath)
+}
+
+/// Writes the entries of a directory to the disk.
+pub(in crate::files) fn sync_directory(dir: &OwnedFd) -> rustix::io::Result<()> {
+    rustix::fs::fsync(dir)
+}
+
 /// Opens a directory for listing, below one that was opened before.
 pub(in crate::files) fn open_directory_below(dir: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     open_without_links(dir.as_fd(), path, reading() | OFlags::DIRECTORY, NO_LINKS | ResolveFlags::BENEATH)
@@ -53,8 +68,8 @@ fn open_without_links(
     match rustix::fs::openat2(dir, path, flags, Mode::empty(), resolve) {
         // Old kernels and some container filters; EAGAIN is a rename somewhere on the way, seen by BENEATH.
         Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => walk(dir, path, flags),
-        // O_PATH with O_NOFOLLOW finds a link as the last component instead of refusing it.
-        Ok(found) if flags.contains(OFlags::PATH) => refuse_link(found),
+        // O_PATH with O_NOFOLLOW finds a link as the last component instead of refusing it, unless it wants a directory.
+        Ok(found) if flags.contains(OFlags::PATH) && !flags.contains(OFlags::DIRECTORY) => refuse_link(found),
         result => result,
     }
 }
@@ -131,11 +146,6 @@ fn stat_at(dir: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> rustix::io::Resu
         gid: found.stx_gid,
         locked: found.stx_attributes.intersects(StatxAttributes::IMMUTABLE | StatxAttributes::APPEND),
     })
-}
-
-/// Every mount this process can see.
-pub(in crate::files) fn mounts() -> io::Result<Mounts> {
-    Ok(Mounts::new(parse_mountinfo(&std::fs::read("/proc/self/mountinfo")?)))
 }
 
 /// The mount that an open object lies on.

@@ -47,6 +47,21 @@ fn open_without_links(dir: impl AsFd, path: &Path) -> rustix::io::Result<Handle>
     rustix::fs::openat(dir, path, reading() | OFlags::NOFOLLOW_ANY, Mode::empty()).map(Handle)
 }
 
+/// Finds a directory by its absolute path, to look at it or to go on from it.
+pub(in crate::files) fn find_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::openat(CWD, path, reading() | OFlags::NOFOLLOW_ANY | OFlags::DIRECTORY, Mode::empty())
+}
+
+/// The same below one that was found before.
+pub(in crate::files) fn find_directory_below(dir: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    open_directory_below(dir, path)
+}
+
+/// Writes the entries of a directory to the disk.
+pub(in crate::files) fn sync_directory(dir: &OwnedFd) -> rustix::io::Result<()> {
+    rustix::fs::fcntl_fullfsync(dir)
+}
+
 /// Opens a directory for listing, below one that was opened before.
 pub(in crate::files) fn open_directory_below(dir: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(dir, path, reading() | OFlags::NOFOLLOW_ANY | OFlags::DIRECTORY, Mode::empty())

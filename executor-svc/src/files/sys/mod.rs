@@ -8,6 +8,8 @@ mod linux;
 mod listing;
 #[cfg(target_os = "macos")]
 mod macos;
+#[cfg(target_os = "linux")]
+mod mount_table;
 
 use std::ffi::{CStr, CString, OsString};
 use std::fs::File;
@@ -18,13 +20,17 @@ use rustix::fs::{FileType, Mode, OFlags};
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::{
-    find, find_child, may_write, mount_of, mounts, open_directory_below, real_path, reopen, stat, stat_child,
+    find, find_child, find_directory, find_directory_below, may_write, mount_of, open_directory_below,
+    real_path, reopen, stat, stat_child, sync_directory,
 };
 pub(super) use listing::{Listed, list};
 #[cfg(target_os = "macos")]
 pub(super) use macos::{
-    find, find_child, may_write, mount_of, mounts, open_directory_below, real_path, reopen, stat, stat_child,
+    find, find_child, find_directory, find_directory_below, may_write, mount_of, mounts,
+    open_directory_below, real_path, reopen, stat, stat_child, sync_directory,
 };
+#[cfg(target_os = "linux")]
+pub(super) use mount_table::mounts;
 
 /// An object that was found and not opened yet.
 #[derive(Debug)]

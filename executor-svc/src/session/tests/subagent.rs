@@ -181,7 +181,7 @@ fn its_turns_are_opened_by_key_like_any_other() {
     for id in &ids {
         assert!(apply(&session, at(1), Command::Prepare { id: id.clone(), intent: None }).is_ok());
     }
-    let mut settled = session.clone();
+    let mut settled = session;
     for id in &ids {
         settled = step(&settled, Command::Settle { id: id.clone(), receipt: receipt(true) }).session;
     }

@@ -56,7 +56,7 @@ pub(super) fn sub_command(session: &Session, next: &SubMove) -> Option<Command> 
             };
             // The ledger knows a turn that waits, and a repeat joins it.
             let mut ask = ask_of(session, key);
-            ask.known = subagent.asks(&turn).then(|| KnownTurn { id: turn });
+            ask.known = subagent.asks(&turn).then_some(KnownTurn { id: turn.clone() });
             Command::OpenTurn(ask)
         }
         SubMove::BeginRequest => Command::BeginRequest { turn_id: turn },
@@ -109,7 +109,7 @@ impl Subagents {
                 }
             }
             Effect::Stopped => {
-                prop_assert_eq!(self.started.len(), self.over.len(), "stopped after its subagent")
+                prop_assert_eq!(self.started.len(), self.over.len(), "stopped after its subagent");
             }
             _ => {}
         }

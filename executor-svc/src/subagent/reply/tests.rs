@@ -44,7 +44,7 @@ fn take(content: Vec<Value>) -> Result<SubagentAnswer, SubagentFailure> {
     answer(message(content, "tool_use"), &subagent(), &TurnId::mint())
 }
 
-fn call(name: &str, input: Value) -> Value {
+fn call(name: &str, input: &Value) -> Value {
     json!({"type": "tool_use", "id": "theirs", "name": name, "input": input})
 }
 
@@ -54,7 +54,7 @@ fn calls_get_ids_of_ours_in_what_is_committed_and_in_what_is_sent_back() {
     let taken = take(vec![
         thought.clone(),
         json!({"type": "text", "text": "a"}),
-        call("Read", json!({"file_path": "/x"})),
+        call("Read", &json!({"file_path": "/x"})),
         json!({"type": "text", "text": "b"}),
     ])
     .unwrap();
@@ -70,11 +70,11 @@ fn calls_get_ids_of_ours_in_what_is_committed_and_in_what_is_sent_back() {
 #[test]
 fn a_call_that_cannot_be_performed_is_answered_at_once_and_the_others_stand() {
     let mut content = vec![
-        call("Read", json!({"file_path": "relative"})),
-        call("Bash", json!({"command": "rm -rf /"})),
-        call("deepseek_subagent_start", json!({"prompt": "p", "grade": "opus"})),
-        call("a b", json!("not an object")),
-        call("Read", json!({"file_path": "/x"})),
+        call("Read", &json!({"file_path": "relative"})),
+        call("Bash", &json!({"command": "rm -rf /"})),
+        call("deepseek_subagent_start", &json!({"prompt": "p", "grade": "opus"})),
+        call("a b", &json!("not an object")),
+        call("Read", &json!({"file_path": "/x"})),
     ];
     let taken = take(content.clone()).unwrap();
     let refused: Vec<_> = taken.refused.iter().map(|(id, _)| id).collect();
@@ -87,10 +87,10 @@ fn a_call_that_cannot_be_performed_is_answered_at_once_and_the_others_stand() {
             (false, &json!("cancelled"), &json!("not_invoked"))
         );
     }
-    content = vec![call("Read", json!({"file_path": "/x"})); 18];
+    content = vec![call("Read", &json!({"file_path": "/x"})); 18];
     let taken = take(content).unwrap();
     assert_eq!((taken.calls.len(), taken.refused.len()), (18, 2), "16 are performed");
-    assert_eq!(take(vec![call("Read", json!({})); 65]).unwrap_err().kind, "answer_invalid");
+    assert_eq!(take(vec![call("Read", &json!({})); 65]).unwrap_err().kind, "answer_invalid");
 }
 
 #[test]
@@ -112,7 +112,7 @@ proptest! {
     fn every_call_is_performed_or_refused_and_none_is_lost(names in proptest::collection::vec(
         prop_oneof![Just("Read"), Just("Edit"), Just("Bash"), Just("deepseek_subagent_stop"), Just("")], 1..20)
     ) {
-        let content = names.iter().map(|name| call(name, json!({"file_path": "/x"}))).collect();
+        let content = names.iter().map(|name| call(name, &json!({"file_path": "/x"}))).collect();
         let taken = take(content).unwrap();
         prop_assert_eq!(taken.calls.len(), names.len());
         let content: Value = serde_json::from_str(&taken.content).unwrap();

@@ -8,7 +8,7 @@ use gatehouse_proto::ids::ToolCallId;
 use serde::Serialize;
 
 use super::{Change, Facts, comparable};
-use crate::files::replace::{How, WriterCheck};
+use crate::files::replace::{How, Outcome, WriterCheck};
 use crate::tools::cut::json_len;
 use crate::tools::diff;
 use crate::tools::receipt::{Frame, Receipt};
@@ -120,11 +120,14 @@ fn body<'a>(change: &Change<'a>) -> Body<'a> {
         }
     };
     let is_notebook = notebook.is_some();
+    // What was made was hashed on the way.
+    let known =
+        |side: fn(&Outcome) -> &Option<String>| change.outcome.and_then(|outcome| side(outcome).clone());
     Body {
         file_path: (!is_notebook).then_some(change.path),
         notebook_path: is_notebook.then_some(change.path),
-        before_sha256: change.before.map(sha256_hex),
-        after_sha256: sha256_hex(change.after),
+        before_sha256: known(|outcome| &outcome.before_sha256).or_else(|| change.before.map(sha256_hex)),
+        after_sha256: known(|outcome| &outcome.after_sha256).unwrap_or_else(|| sha256_hex(change.after)),
         unchanged: change.before == Some(change.after),
         replacements,
         created_directories,
