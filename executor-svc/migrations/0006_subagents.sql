@@ -38,6 +38,10 @@ DROP INDEX run_by_session;
 CREATE UNIQUE INDEX run_by_session ON run (session_id, ordinal) WHERE subagent_id IS NULL;
 CREATE UNIQUE INDEX run_by_subagent ON run (subagent_id) WHERE subagent_id IS NOT NULL;
 
+-- Of an action of a subagent: whose.
+ALTER TABLE action ADD COLUMN subagent_id TEXT;
+CREATE INDEX action_by_subagent ON action (subagent_id, authorised_at) WHERE subagent_id IS NOT NULL;
+
 -- Expired sessions whose subagent's process is still being ended.
 CREATE INDEX session_with_subagent ON session (id)
   WHERE status = 'lease_expired' AND json_extract(state, '$.subagent') IS NOT NULL;

@@ -39,8 +39,8 @@ pub struct NewAction<'a> {
 /// When the ledger cannot be written.
 pub fn insert(tx: &Connection, action: &NewAction<'_>) -> Result<(), LedgerError> {
     tx.prepare_cached(
-        "INSERT INTO action (id, session_id, run_id, turn_id, position, name, client_id, input, input_sha256, budget, state, authorised_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'authorised', ?11)",
+        "INSERT INTO action (id, session_id, run_id, turn_id, position, name, client_id, input, input_sha256, budget, state, authorised_at, subagent_id)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'authorised', ?11, (SELECT subagent_id FROM run WHERE id = ?3))",
     )?
     .execute(params![
         action.id.as_str(),
@@ -193,7 +193,7 @@ pub struct ActionRow {
     pub subagent_id: Option<String>,
 }
 
-const COLUMNS: &str = "id, session_id, run_id, turn_id, name, client_id, input, budget, state, authorised_at, finished_at, ok, code, receipt, receipt_sha256, intent, reverts, (SELECT subagent_id FROM run WHERE run.id = run_id)";
+const COLUMNS: &str = "id, session_id, run_id, turn_id, name, client_id, input, budget, state, authorised_at, finished_at, ok, code, receipt, receipt_sha256, intent, reverts, subagent_id";
 
 fn row(row: &Row<'_>) -> rusqlite::Result<ActionRow> {
     Ok(ActionRow {

@@ -84,13 +84,18 @@ pub fn ended(connection: &Connection) -> Result<Vec<String>, LedgerError> {
 /// # Errors
 /// When the ledger cannot be read.
 pub fn expired_with_a_process(connection: &Connection) -> Result<Vec<String>, LedgerError> {
-    texts(
+    let mut found = texts(
         connection,
-        "SELECT state FROM session WHERE status = 'lease_expired' AND json_extract(state, '$.ending') IS NOT NULL
-         UNION
-         SELECT state FROM session WHERE status = 'lease_expired' AND json_extract(state, '$.subagent') IS NOT NULL",
+        "SELECT state FROM session WHERE status = 'lease_expired' AND json_extract(state, '$.ending') IS NOT NULL ORDER BY id",
         [],
-    )
+    )?;
+    found.extend(texts(
+        connection,
+        "SELECT state FROM session WHERE status = 'lease_expired' AND json_extract(state, '$.subagent') IS NOT NULL
+           AND json_extract(state, '$.ending') IS NULL ORDER BY id",
+        [],
+    )?);
+    Ok(found)
 }
 
 /// Values, newest first, after the session `after`.

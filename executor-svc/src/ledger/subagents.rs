@@ -255,7 +255,7 @@ pub struct Deed {
 /// # Errors
 /// When the ledger cannot be read.
 pub fn deeds(connection: &Connection, id: &str, limit: u32) -> Result<(u32, Vec<Deed>), LedgerError> {
-    let of_subagent = "run_id = (SELECT id FROM run WHERE subagent_id = ?1)";
+    let of_subagent = "subagent_id = ?1";
     let count = connection
         .prepare_cached(&format!("SELECT count(*) FROM action WHERE {of_subagent}"))?
         .query_row([id], |row| row.get(0))?;

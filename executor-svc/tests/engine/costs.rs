@@ -122,4 +122,5 @@ async fn what_every_call_asks_goes_by_an_index() {
         assert!(sessions::expired_with_a_process(connection).unwrap().is_empty());
     });
     assert!(ending[0].1.iter().all(|step| step.contains("session_ending")), "{ending:?}");
+    assert!(ending[1].1.iter().all(|step| step.contains("session_with_subagent")), "{ending:?}");
 }
