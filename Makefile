@@ -24,12 +24,14 @@ BENCH_PEERS := $(BUILD)/bench-peers
 MUSL := $(shell uname -m)-unknown-linux-musl
 STATIC_LAUNCHER := $(BUILD)/$(MUSL)/release/sandbox-launch
 INSTALLED := installed_read installed_prompts installed_replay installed_retries installed_commands \
-	installed_direct_write installed_write installed_undo installed_skills installed_deepseek killed_writes guarded_reads real_projects confinement \
-	runners chaos
-SURFACE := contract cli house many_sessions
+	installed_direct_write installed_write installed_undo installed_skills installed_deepseek installed_tunnel \
+	installed_export fail_points killed_writes guarded_reads real_projects confinement runners chaos
+SURFACE := contract cli services doctor metrics house documents many_sessions
+FOREIGN := foreign foreign_projects foreign_report foreign_automation services_instance
 ROUNDS ?= 5
 # Some two hours.
 CHAOS_ROUNDS ?= 2000
+DIST ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu aarch64-apple-darwin
 
 .PHONY: help
 help: ## This list
@@ -113,7 +115,9 @@ skipped:
 .PHONY: test-foreign
 test-foreign: build claude $(FOREIGN_HOME)/ready ## Other people's MCP clients against our front (npm and PyPI)
 	@rm -f $(BUILD)/skipped.txt
-	FOREIGN_HOME=$(FOREIGN_HOME) cargo test --locked -p gatehouse-tests --features foreign --test foreign --test foreign_projects
+	.ci/bring-chromium $(BUILD)
+	cargo build --locked -p gatehouse --examples
+	FOREIGN_HOME=$(FOREIGN_HOME) cargo test --locked -p gatehouse-tests --features foreign $(FOREIGN:%=--test %)
 	@$(MAKE) --no-print-directory skipped
 	@echo 'make test-foreign: passed'
 
@@ -130,9 +134,10 @@ $(FOREIGN_HOME)/ready: tests/foreign/package.json tests/foreign/package-lock.jso
 	touch $@
 
 .PHONY: soak
-soak: build claude ## The installed suite again and again (ROUNDS=5), long properties, chaos (CHAOS_ROUNDS=2000), 200 sessions
+soak: build claude ## The installed suite again and again (ROUNDS=5), long properties, deep models, chaos (CHAOS_ROUNDS=2000), 200 sessions
 	MANY_SESSIONS=200 MANY_SECONDS=60 cargo test --locked -p gatehouse-tests --test many_sessions -- --nocapture
 	CHAOS_ROUNDS=$(CHAOS_ROUNDS) cargo test --locked -p gatehouse-tests --test chaos -- --nocapture
+	MODEL=deep cargo test --locked -p executor-svc --test model
 	PROPTEST_CASES=100000 cargo test --locked -p executor-svc --lib
 	KILLS=10000 cargo test --locked -p gatehouse-tests --test killed_writes -- --nocapture
 	@for round in $$(seq 1 $(ROUNDS)); do echo "soak: round $$round of $(ROUNDS)"; \
@@ -178,8 +183,18 @@ lint: ## Format check and clippy, warnings denied
 .PHONY: check-macos
 check-macos: ## Type-check everything for macOS (brings what it needs into the build folder)
 	@rm -f $(BUILD)/skipped.txt
-	.ci/check-macos $(BUILD)
+	.ci/check-target $(BUILD) aarch64-apple-darwin
 	@$(MAKE) --no-print-directory skipped
+
+.PHONY: check-arm
+check-arm: ## The same for Linux on 64-bit ARM
+	@rm -f $(BUILD)/skipped.txt
+	.ci/check-target $(BUILD) aarch64-unknown-linux-gnu
+	@$(MAKE) --no-print-directory skipped
+
+.PHONY: dist
+dist: ## Release archives for Linux and (never run) macOS, with their hashes, in the build folder's dist/
+	.ci/dist $(BUILD) $(DIST)
 
 .PHONY: fmt
 fmt: ## Format

@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use gatehouse_proto::skill::SkillId;
 
+use crate::install::Manager;
 use crate::settings::Place;
+use crate::tunnel::TunnelId;
 
 /// Gatehouse: ChatGPT as the only brain of a local Claude Code session.
 #[derive(Debug, Parser)]
@@ -28,6 +30,12 @@ pub enum Command {
     Up(Up),
     /// End the gateway and its sessions
     Down,
+    /// Look at everything that has to be in its place, and tell what to do about what is not
+    Doctor(Doctor),
+    /// Make two services of the gateway, which start with your log-in (systemd user units, LaunchAgents)
+    Install(Install),
+    /// Take the services away again; state stays
+    Uninstall(Uninstall),
     /// List sessions
     Sessions(Sessions),
     /// Show one session: state, pending turn, actions
@@ -47,11 +55,81 @@ pub enum Command {
     /// List the worktrees of sessions, or remove one
     #[command(subcommand)]
     Worktree(Worktree),
+    /// Write one session as an HTML page that stands by itself
+    Export(Export),
+    /// Print the profile with which OpenAI's tunnel-client reaches this gateway
+    TunnelProfile(TunnelProfile),
     /// What an allowlist of skills needs to know
     #[command(subcommand)]
     Skills(Skills),
     /// Run a whole session of the real Claude Code on a directory, with a scripted ChatGPT
     Demo(Demo),
+    /// Print the completions of a shell
+    Completions(Completions),
+    /// Write the manual pages into a directory
+    Man(Man),
+}
+
+/// `gatehouse doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// Where the front listens [default: where the gateway that runs says, else as configured]
+    #[arg(long, value_name = "WHERE")]
+    pub listen: Option<String>,
+    /// Print a JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `gatehouse install`.
+#[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub struct Install {
+    /// Only print what would be installed
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Write the files below this directory instead of /, and start nothing
+    #[arg(long, visible_alias = "prefix", value_name = "DIR")]
+    pub root: Option<PathBuf>,
+    /// Write the files, and start nothing
+    #[arg(long)]
+    pub no_start: bool,
+    /// Overwrite files that were changed since, or are somebody else's
+    #[arg(long)]
+    pub force: bool,
+    /// Install for root, which lets ChatGPT work as root
+    #[arg(long)]
+    pub as_root: bool,
+    /// Where the front listens: ADDRESS:PORT on loopback or unix:PATH [default: as configured]
+    #[arg(long, value_name = "WHERE")]
+    pub listen: Option<String>,
+    /// For which service manager [default: this system's]
+    #[arg(long, value_enum)]
+    pub manager: Option<Manager>,
+}
+
+/// `gatehouse uninstall`.
+#[derive(Debug, Args)]
+pub struct Uninstall {
+    /// Below this directory instead of /, as it was installed
+    #[arg(long, visible_alias = "prefix", value_name = "DIR")]
+    pub root: Option<PathBuf>,
+}
+
+/// `gatehouse completions`.
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// `gatehouse man`.
+#[derive(Debug, Args)]
+pub struct Man {
+    /// The directory, for example ~/.local/share/man/man1
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
 }
 
 /// `gatehouse up`.
@@ -198,6 +276,34 @@ pub struct RemoveWorktree {
     /// Print a JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// `gatehouse export`.
+#[derive(Debug, Args)]
+pub struct Export {
+    /// The session's id
+    #[arg(value_name = "ID")]
+    pub session: String,
+    /// Write to this new file [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// `gatehouse tunnel-profile`.
+#[derive(Debug, Args)]
+pub struct TunnelProfile {
+    /// The tunnel's id, as the Tunnels page shows it
+    #[arg(value_name = "TUNNEL_ID")]
+    pub tunnel_id: TunnelId,
+    /// The file that holds the runtime API key [default: the variable CONTROL_PLANE_API_KEY]
+    #[arg(long, value_name = "FILE")]
+    pub api_key_file: Option<PathBuf>,
+    /// Let tunnel-client start the front itself, on standard input and output: one call at a time
+    #[arg(long)]
+    pub stdio: bool,
+    /// Write to this new file [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// `gatehouse skills`.

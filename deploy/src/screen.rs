@@ -160,6 +160,17 @@ pub fn clean(text: &str, limit: usize) -> String {
     shown
 }
 
+/// A number of bytes in a unit that fits.
+#[must_use]
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{} KiB", bytes / 1024),
+        1_048_576..1_073_741_824 => format!("{} MiB", bytes / 1_048_576),
+        _ => format!("{} GiB", bytes / 1_073_741_824),
+    }
+}
+
 /// One line of a file, whole, with its tabs; other control characters cannot steer the terminal.
 #[must_use]
 pub fn clean_line(line: &str) -> String {
@@ -168,7 +179,7 @@ pub fn clean_line(line: &str) -> String {
 }
 
 /// Marks that reorder what stands around them on the screen.
-const fn is_direction_mark(c: char) -> bool {
+pub(crate) const fn is_direction_mark(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

@@ -46,8 +46,31 @@ pub struct Settings {
     pub state_dir: PathBuf,
     /// The sockets.
     pub runtime_dir: PathBuf,
+    /// The configuration file, if there is one.
+    pub config_file: Option<PathBuf>,
+    /// Where Claude Code is looked for.
+    pub claude: ClaudeSettings,
+    /// The most that is kept of what files were before and after changes, in bytes.
+    pub content_bytes: u64,
+    /// `auto`, `text` or `json`.
+    pub log_format: String,
     /// The front's part.
     pub front: FrontSettings,
+}
+
+/// How Claude Code is found.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ClaudeSettings {
+    /// The native program that would be started.
+    pub binary: Option<PathBuf>,
+    /// Where it may be, best first.
+    pub candidates: Vec<PathBuf>,
+    /// Whether a version other than the verified one may be started.
+    pub allow_unverified_version: bool,
+    /// The version that Gatehouse is verified with.
+    pub verified_version: String,
+    /// The directory of `runner-shim` and `sandbox-launch`; beside the executor if nobody says.
+    pub helper_dir: Option<PathBuf>,
 }
 
 /// The front's settings.
@@ -145,7 +168,8 @@ mod tests {
 
     #[test]
     fn the_executors_line_is_understood() {
-        let line = r#"{"state_dir":"/s","runtime_dir":"/r","front":{"listen":"127.0.0.1:8848",
+        let line = r#"{"state_dir":"/s","runtime_dir":"/r","config_file":null,"content_bytes":1,"log_format":"auto",
+            "claude":{"binary":null,"candidates":["/c"],"allow_unverified_version":false,"verified_version":"1","helper_dir":null},"front":{"listen":"127.0.0.1:8848",
             "key_file":"/s/front.key","protocol":"all","max_waits":64,"text_mirror":"summary"}}"#;
         let settings: Settings = serde_json::from_str(line).unwrap();
         assert_eq!((settings.front.max_waits, settings.runtime_dir), (64, PathBuf::from("/r")));

@@ -1,7 +1,7 @@
 //! Gatehouse's privileged daemon: it holds the ledger, the files and the launches.
 //!
 //! Rooms, ground floor first; a room imports only from floors below it:
-//! 1. `clock`, `cancel`, `config`, `credential`, `folders`
+//! 1. `clock`, `cancel`, `config`, `contact`, `credential`, `fail_point`, `folders`, `metrics`
 //! 2. `ledger`, `content`, `files`; `commands`: running a program in the sandbox; `worktree`: isolated
 //!    copies of a repository; `skill`: which instructions a session may carry
 //! 3. `session`: the pure session machine
@@ -19,12 +19,15 @@ pub mod cancel;
 pub mod clock;
 pub mod commands;
 pub mod config;
+pub mod contact;
 pub mod content;
 pub mod credential;
 pub mod engine;
+pub mod fail_point;
 pub mod files;
 pub mod folders;
 pub mod ledger;
+pub mod metrics;
 pub mod rpc;
 pub mod runner;
 pub mod session;

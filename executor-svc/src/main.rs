@@ -12,14 +12,15 @@ use clap::Parser;
 use executor_svc::action::Actions;
 use executor_svc::clock::SystemClock;
 use executor_svc::commands::Commands;
-use executor_svc::config::{HardLinks, NetworkFileSystems, Overrides, Settings, WithoutExchange};
+use executor_svc::config::{HardLinks, LogFormat, NetworkFileSystems, Overrides, Settings, WithoutExchange};
 use executor_svc::content::ContentStore;
 use executor_svc::engine::{Engine, Parts, RecoverySecret, private_file};
+use executor_svc::fail_point;
 use executor_svc::files::replace::{self, ReplaceOptions, Replacer};
 use executor_svc::files::{self, FilePolicy, FilePolicyConfig};
 use executor_svc::ledger;
 use executor_svc::rpc::{self, Services, Sockets};
-use executor_svc::runner::Runners;
+use executor_svc::runner::{Runners, claude_binary};
 use executor_svc::skill::Skills;
 use executor_svc::subagent::Broker;
 use executor_svc::worktree::{WorktreeSettings, Worktrees};
@@ -74,11 +75,13 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     let settings = Settings::load(&overrides)?;
     if arguments.check_config {
         let mut summary = settings.summary();
+        summary["claude"]["binary"] = serde_json::json!(claude_binary(&settings.claude.candidates));
         summary["skills"] = Skills::new(&settings.skills).allowlist().summary();
         writeln!(std::io::stdout(), "{summary}")?;
         return Ok(());
     }
-    start_logging();
+    start_logging(settings.log_format);
+    fail_point::arm_from_environment();
     let umask = harden()?;
     allow_many_files();
     make_private_dir(&settings.state_dir)?;
@@ -91,16 +94,25 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     served
 }
 
-/// Human lines on a terminal, JSON for services.
-fn start_logging() {
+/// Libraries below us log what passes through them. Never here, whatever GATEHOUSE_LOG says.
+const QUIET: [&str; 4] = ["h2=warn", "hyper=warn", "tonic=warn", "tower=warn"];
+
+fn start_logging(format: LogFormat) {
     use std::io::IsTerminal;
-    let filter =
+    let asked =
         tracing_subscriber::EnvFilter::try_from_env("GATEHOUSE_LOG").unwrap_or_else(|_| "info".into());
-    let logging = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    if std::io::stderr().is_terminal() {
-        logging.init();
-    } else {
-        logging.json().init();
+    let filter = QUIET
+        .iter()
+        .filter_map(|directive| directive.parse().ok())
+        .fold(asked, tracing_subscriber::EnvFilter::add_directive);
+    let logging = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false);
+    match format {
+        LogFormat::Text => logging.with_ansi(false).init(),
+        LogFormat::Auto if std::io::stderr().is_terminal() => logging.init(),
+        LogFormat::Auto | LogFormat::Json => logging.json().init(),
     }
 }
 
@@ -209,7 +221,7 @@ async fn serve(settings: Settings, umask: Mode) -> Result<(), Failure> {
         settings,
         orders,
     };
-    let engine = Engine::new(parts, Arc::new(SystemClock));
+    let engine = Engine::new(parts, Arc::new(SystemClock::start()));
     let actions = actions(&engine, umask)?;
     actions.reconcile().await?;
     let worktrees = Arc::new(worktrees(&engine));

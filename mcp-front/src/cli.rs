@@ -40,6 +40,9 @@ pub struct CommonOptions {
     /// What the text beside each structured result holds.
     #[arg(long, value_enum, default_value_t = TextMirror::Summary)]
     pub text_mirror: TextMirror,
+    /// How log lines look: `auto` is text on a terminal and JSON elsewhere.
+    #[arg(long, value_enum, default_value_t = LogFormat::Auto)]
+    pub log_format: LogFormat,
 }
 
 /// Options of `mcp-front http`.
@@ -72,6 +75,28 @@ pub enum TextMirror {
     Summary,
     /// The whole structured result, as JSON.
     Full,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Text on a terminal, JSON elsewhere.
+    Auto,
+    /// Text for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Arguments {
+    /// The options that both transports have.
+    #[must_use]
+    pub const fn common(&self) -> &CommonOptions {
+        match &self.transport {
+            Transport::Http(options) => &options.common,
+            Transport::Stdio(options) => options,
+        }
+    }
 }
 
 /// Where HTTP is served.

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use gatehouse_proto::refusal::Refusal;
 use gatehouse_proto::socket::{self, MAX_MESSAGE};
 use gatehouse_proto::v1::{
-    ContinueRequest, ReadyRequest, RecoverRequest, ReplyRequest, SessionReply, StartRequest, StatusRequest,
-    StopRequest, front_client::FrontClient,
+    Contact, ContinueRequest, MetricsRequest, ReadyRequest, RecoverRequest, ReplyRequest, SessionReply,
+    StartRequest, StatusRequest, StopRequest, front_client::FrontClient,
 };
 use tokio_util::task::TaskTracker;
 use tonic::transport::Channel;
@@ -119,6 +119,23 @@ impl Executor {
         request.set_timeout(READY_WITHIN);
         let asked = self.client.clone().ready(request).await;
         asked.is_ok()
+    }
+
+    /// Tells the executor what was seen.
+    ///
+    /// # Errors
+    /// When it cannot be told.
+    pub async fn note(&self, seen: Contact) -> Result<(), Status> {
+        let mut request = Request::new(seen);
+        request.set_timeout(READY_WITHIN);
+        self.client.clone().note(request).await.map(drop)
+    }
+
+    /// The executor's figures; `None` if it does not tell them now.
+    pub async fn figures(&self) -> Option<String> {
+        let mut request = Request::new(MetricsRequest {});
+        request.set_timeout(READY_WITHIN);
+        Some(self.client.clone().metrics(request).await.ok()?.into_inner().text)
     }
 
     /// Makes the call and waits for its answer, `wait` at most beyond what the call itself takes.

@@ -8,6 +8,7 @@
 //! * [`surface`]: which tools stand at which path, their schemas, and their translation.
 //! * [`executor`]: the gRPC client; calls that change something outlive the request that asked for them.
 //! * [`errors`]: the one mapping from a gRPC status to what the caller sees.
+//! * [`contact`]: what reached the front, told to the executor.
 //! * [`waits`]: how many calls may wait at the same time, and for how long.
 //!
 //! What it does not do: decide anything about sessions, leases, turns or files. That is the executor's.
@@ -16,6 +17,7 @@
 
 pub mod cli;
 pub mod confine;
+pub mod contact;
 pub mod errors;
 pub mod executor;
 pub mod key;

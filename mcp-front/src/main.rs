@@ -10,7 +10,7 @@ use mcp_front::service;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    service::log_to_stderr();
+    service::log_to_stderr(arguments.common().log_format);
     match service::run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -43,9 +43,10 @@ impl Metrics {
         add(&self.rpc_failures, [call, kind], Duration::ZERO);
     }
 
-    /// Everything, as text. `waiting` is the number of calls that hold a wait at this moment.
+    /// Everything, as text. `waiting` is the number of calls that hold a wait at this moment; `executors` is what the
+    /// executor counts, if it tells.
     #[must_use]
-    pub fn render(&self, waiting: usize) -> String {
+    pub fn render(&self, waiting: usize, executors: Option<&str>) -> String {
         let mut out = String::new();
         timed(&mut out, "requests", "Protocol requests answered.", ["method", "outcome"], &self.requests);
         timed(&mut out, "tool_calls", "Tool calls answered.", ["tool", "outcome"], &self.tools);
@@ -59,6 +60,9 @@ impl Metrics {
         );
         head(&mut out, "waiting_polls", "gauge", "Calls that wait for a change now.");
         line(&mut out, format_args!("gatehouse_front_waiting_polls {waiting}"));
+        head(&mut out, "executor_up", "gauge", "Whether the executor answers.");
+        line(&mut out, format_args!("gatehouse_front_executor_up {}", u8::from(executors.is_some())));
+        out.push_str(executors.unwrap_or_default());
         out
     }
 }
@@ -115,7 +119,7 @@ mod tests {
         metrics.request("tools/call", "200", Duration::from_millis(500));
         metrics.refusal("tool", "lease_mismatch");
         metrics.rpc_failure("status", "lost");
-        let text = metrics.render(3);
+        let text = metrics.render(3, Some("gatehouse_turns_total 1\n"));
         for expected in [
             "gatehouse_front_requests_total{method=\"tools/call\",outcome=\"200\"} 2\n",
             "gatehouse_front_requests_seconds_total{method=\"tools/call\",outcome=\"200\"} 2.000000\n",
@@ -123,6 +127,7 @@ mod tests {
             "gatehouse_front_rpc_failures_total{call=\"status\",kind=\"lost\"} 1\n",
             "gatehouse_front_waiting_polls 3\n",
             "# TYPE gatehouse_front_waiting_polls gauge\n",
+            "gatehouse_front_executor_up 1\ngatehouse_turns_total 1\n",
         ] {
             assert!(text.contains(expected), "{expected} not in\n{text}");
         }

@@ -1,6 +1,6 @@
 //! From the command line to a serving front, and to its end.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::{Arguments, CommonOptions, HttpOptions, Listen, Transport};
+use crate::cli::{Arguments, CommonOptions, HttpOptions, Listen, LogFormat, Transport};
 use crate::confine::{self, Needs};
+use crate::contact::Contact;
 use crate::executor::Executor;
 use crate::key::{Key, KeyError};
 use crate::metrics::Metrics;
@@ -58,8 +59,8 @@ fn doing(doing: &'static str) -> impl FnOnce(io::Error) -> ServiceError {
     move |source| ServiceError::System { doing, source }
 }
 
-/// Logs go to standard error, one JSON object a line, filtered by GATEHOUSE_LOG (default `info`).
-pub fn log_to_stderr() {
+/// Logs go to standard error, filtered by GATEHOUSE_LOG (default `info`).
+pub fn log_to_stderr(format: LogFormat) {
     let mut filter = EnvFilter::try_from_env("GATEHOUSE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     for directive in QUIET {
         if let Ok(directive) = directive.parse() {
@@ -67,12 +68,13 @@ pub fn log_to_stderr() {
         }
     }
     // Whoever read our standard error may be gone; that must not end us.
-    tracing_subscriber::fmt()
-        .json()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .log_internal_errors(false)
-        .init();
+    let logging =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).log_internal_errors(false);
+    match format {
+        LogFormat::Text => logging.with_ansi(false).init(),
+        LogFormat::Auto if io::stderr().is_terminal() => logging.init(),
+        LogFormat::Auto | LogFormat::Json => logging.json().init(),
+    }
 }
 
 /// Serves until the input ends, a signal comes, or something fails.
@@ -154,10 +156,13 @@ fn prepare(options: &CommonOptions, socket: &Path, longest_wait: Duration) -> Re
     let surface = native::surface(executor.clone(), waits.clone(), options.text_mirror);
     let closing = CancellationToken::new();
     close_on_signals(&closing).map_err(doing("listening for signals"))?;
+    let contact = Contact::default();
+    tokio::spawn(contact.clone().tell(executor.clone(), closing.clone()));
     Ok(Serving {
         surfaces: Registry::of(surface),
         executor,
         waits,
+        contact,
         metrics,
         protocol: options.protocol,
         closing,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::Protocol;
+use crate::contact::Contact;
 use crate::executor::Executor;
 use crate::metrics::Metrics;
 use crate::surface::Registry;
@@ -34,6 +35,8 @@ pub struct Serving {
     pub executor: Executor,
     /// Who waits.
     pub waits: Waits,
+    /// What reached us.
+    pub contact: Contact,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Which protocol revisions are offered.

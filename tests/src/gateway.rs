@@ -1,5 +1,6 @@
 //! One gateway of a test's own: executor and front as processes, each killed and started as the test likes.
 
+mod further;
 mod told;
 
 use std::ffi::OsString;
@@ -191,7 +192,7 @@ impl Gateway {
         let mut operator = self.operator();
         until("the executor answers Health", async || {
             if let Ok(Some(status)) = child.try_wait() {
-                panic!("the executor ended at once ({status}): {}", self.read_log("executor.log"));
+                panic!("the executor ended at once ({status}): {}", self.logged("executor.log"));
             }
             operator.health(HealthRequest {}).await.ok()
         })
@@ -221,16 +222,25 @@ impl Gateway {
 
     /// Waits until the executor has ended by itself, at most for `patience`; whether it has.
     pub async fn executor_ends(&mut self, patience: std::time::Duration) -> bool {
-        let Some(child) = &mut self.executor else { return true };
+        self.executor.is_none() || self.executor_status(patience).await.is_some()
+    }
+
+    /// The same, and how it ended; `None` if it has not, or had been seen to end before.
+    pub async fn executor_status(
+        &mut self,
+        patience: std::time::Duration,
+    ) -> Option<std::process::ExitStatus> {
         let deadline = tokio::time::Instant::now() + patience;
-        while tokio::time::Instant::now() < deadline {
-            if let Ok(Some(_)) = child.try_wait() {
+        loop {
+            if let Ok(Some(status)) = self.executor.as_mut()?.try_wait() {
                 self.executor = None;
-                return true;
+                return Some(status);
+            }
+            if tokio::time::Instant::now() >= deadline {
+                return None;
             }
             tokio::time::sleep(std::time::Duration::from_millis(2)).await;
         }
-        false
     }
 
     /// SIGKILL for the front.
@@ -348,7 +358,9 @@ impl Gateway {
         output
     }
 
-    fn read_log(&self, name: &str) -> String {
+    /// What a process has logged so far.
+    #[must_use]
+    pub fn logged(&self, name: &str) -> String {
         std::fs::read_to_string(self.top.join(name)).unwrap_or_default()
     }
 
@@ -379,7 +391,7 @@ impl Gateway {
         })
         .await;
         for log in ["executor.log", "front.log", "stdio.log"] {
-            self.record.add(Way::Log, self.read_log(log));
+            self.record.add(Way::Log, self.logged(log));
         }
         let found = scan::scan(&self.record.pieces(), &self.secrets);
         assert!(found.is_empty(), "things left the gateway that must not:\n{}", found.join("\n"));

@@ -26,8 +26,10 @@ pub mod processes;
 pub mod raw;
 pub mod record;
 pub mod relay;
+pub mod reported;
 pub mod scan;
 pub mod transcripts;
+pub mod tunnel;
 pub mod up;
 pub mod waiting;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Child;
 
-use gatehouse::chatgpt::Brain;
+use gatehouse::chatgpt::{Brain, State};
 use serde_json::Value;
 
 use crate::processes;
@@ -75,9 +75,15 @@ impl Secrets {
 
     /// What belongs to a session with a live process.
     pub(crate) fn learn_session(&mut self, brain: &Brain, runtime_dir: &Path) {
-        self.leases.insert(brain.lease_id().to_owned());
         self.recovery_tokens.insert(brain.recovery_token().to_owned());
-        self.learn_run(brain.state().claude_session_id(), runtime_dir);
+        self.learn_state(brain.state(), runtime_dir);
+    }
+
+    /// The same from what a call answered, the recovery token if it is in there.
+    pub(crate) fn learn_state(&mut self, state: &State, runtime_dir: &Path) {
+        self.leases.insert(state.lease_id().to_owned());
+        self.recovery_tokens.extend(state.recovery_token().map(str::to_owned));
+        self.learn_run(state.claude_session_id(), runtime_dir);
     }
 
     /// What belongs to the processes that serve a Claude session now.

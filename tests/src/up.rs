@@ -69,7 +69,16 @@ impl Up {
     /// When it ends instead.
     #[must_use]
     pub fn start(place: &Place, claude: Option<&Path>) -> Self {
-        let mut command = place.command(&["up", "--json", "--listen", "127.0.0.1:0"]);
+        Self::start_listening(place, claude, "127.0.0.1:0")
+    }
+
+    /// The same, listening elsewhere.
+    ///
+    /// # Panics
+    /// When it ends instead.
+    #[must_use]
+    pub fn start_listening(place: &Place, claude: Option<&Path>, listen: &str) -> Self {
+        let mut command = place.command(&["up", "--json", "--listen", listen]);
         if let Some(claude) = claude {
             command.env("CLAUDE_BIN", claude);
         }

@@ -59,6 +59,11 @@ fn wrong_usage_is_exit_code_2_and_help_is_0() {
         "verify",
         "skills",
         "demo",
+        "doctor",
+        "install",
+        "uninstall",
+        "completions",
+        "man",
         "Exit codes",
     ] {
         assert!(text(&help.get_output().stdout).contains(command), "{command}");

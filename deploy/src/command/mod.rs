@@ -2,7 +2,12 @@
 
 mod demo;
 mod diff;
+mod doctor;
 mod down;
+mod export;
+pub(crate) mod install;
+mod manual;
+mod progress;
 mod prune;
 mod resolve;
 mod sessions;
@@ -10,10 +15,11 @@ mod show;
 mod signals;
 mod skills;
 mod transcript;
+mod tunnel_profile;
 mod undo;
 mod up;
 mod verify;
-mod view;
+pub(crate) mod view;
 mod watch;
 mod worktree;
 
@@ -33,7 +39,12 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<(), Failure> {
     let place = cli.place;
     match cli.command {
         Command::Up(options) => up::run(place, options, screen).await,
-        Command::Down => down::run(&runtime_dir(&place).await?, screen).await,
+        Command::Down => down::run(&place, screen).await,
+        Command::Doctor(options) => doctor::run(place, &options, screen).await,
+        Command::Install(options) => install::install(place, options, screen).await,
+        Command::Uninstall(options) => install::uninstall(place, options, screen).await,
+        Command::Completions(options) => manual::completions(&options, screen),
+        Command::Man(options) => manual::pages(&options, screen),
         Command::Sessions(options) => sessions::run(connect(&place).await?, &options, screen).await,
         Command::Show(options) => show::run(connect(&place).await?, options, screen).await,
         Command::Watch(options) => watch::run(connect(&place).await?, options, screen).await,
@@ -42,7 +53,9 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<(), Failure> {
         Command::Resolve(options) => resolve::run(connect(&place).await?, options, screen).await,
         Command::Prune(options) => prune::run(connect(&place).await?, &options, screen).await,
         Command::Verify(options) => verify::run(connect(&place).await?, &options, screen).await,
+        Command::Export(options) => export::run(connect(&place).await?, options, screen).await,
         Command::Worktree(options) => worktree::run(connect(&place).await?, options, screen).await,
+        Command::TunnelProfile(options) => tunnel_profile::run(&place, options, screen).await,
         Command::Skills(options) => skills::run(options, screen),
         Command::Demo(options) => demo::run(options, screen).await,
     }

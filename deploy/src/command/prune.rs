@@ -1,27 +1,23 @@
 //! `gatehouse prune`.
 
-use std::io::{IsTerminal, Write};
-use std::time::{Duration, Instant};
-
 use gatehouse_proto::v1::{PruneProgress, PruneRequest};
 use serde_json::{Value, json};
 use tokio_stream::StreamExt;
 
+use super::progress::Progress;
 use crate::cli::Prune;
 use crate::failure::Failure;
 use crate::operator::Operator;
-use crate::screen::Screen;
-
-/// How often progress is told.
-const PAUSE: Duration = Duration::from_secs(1);
+use crate::screen::{Screen, size};
 
 pub(super) async fn run(mut operator: Operator, options: &Prune, screen: &mut Screen) -> Result<(), Failure> {
     let ask = PruneRequest { older_than_seconds: options.older_than.as_secs(), dry_run: options.dry_run };
     let mut steps = operator.prune(ask).await?.into_inner();
-    let mut told = Instant::now();
+    let mut progress = Progress::new();
     while let Some(step) = steps.next().await {
         let step = step?;
         if step.done {
+            drop(progress);
             let line = if options.json {
                 as_json(&step, options.dry_run).to_string()
             } else {
@@ -30,22 +26,10 @@ pub(super) async fn run(mut operator: Operator, options: &Prune, screen: &mut Sc
             screen.line(line)?;
             return Ok(());
         }
-        if told.elapsed() >= PAUSE {
-            told = Instant::now();
-            tell(&step);
-        }
+        progress.tell(&format!("{} of {} contents", step.contents_seen, step.contents_planned));
     }
     Err(Failure::failed("the executor ended before the pruning was done")
         .hint("Nothing is harmed; ask again, and it goes on."))
-}
-
-/// Progress goes to a terminal's standard error: what the command prints stays as it is.
-fn tell(step: &PruneProgress) {
-    let mut stderr = std::io::stderr();
-    if stderr.is_terminal() {
-        // Nobody is left to tell when standard error is closed.
-        let _ = writeln!(stderr, "{} of {} contents", step.contents_seen, step.contents_planned);
-    }
 }
 
 fn as_json(step: &PruneProgress, dry_run: bool) -> Value {
@@ -84,16 +68,6 @@ fn summary(step: &PruneProgress, dry_run: bool) -> String {
         ));
     }
     lines
-}
-
-/// A number of bytes in a unit that fits.
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{} KiB", bytes / 1024),
-        1_048_576..1_073_741_824 => format!("{} MiB", bytes / 1_048_576),
-        _ => format!("{} GiB", bytes / 1_073_741_824),
-    }
 }
 
 #[cfg(test)]

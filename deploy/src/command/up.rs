@@ -15,13 +15,17 @@ use crate::settings::{Binaries, Place};
 pub(super) async fn run(place: Place, options: Up, screen: &mut Screen) -> Result<(), Failure> {
     let mut signals = StopSignals::watch()?;
     let binaries = Binaries::beside_this()?;
-    let _hold = Hold::take(&binaries.runtime_dir(&place).await?)?;
+    let mut hold = Hold::take(&binaries.runtime_dir(&place).await?)?;
     let start = Options { place, listen: options.listen, environment: Vec::new(), logs: Logs::Shown };
     let mut gateway = tokio::select! {
         started = Gateway::start(&binaries, start) => started?,
         // The children are killed with their handles; no session can exist yet.
         () = signals.received() => return Ok(()),
     };
+    hold.note(&match gateway.endpoint() {
+        Endpoint::Tcp { address, .. } => address.to_string(),
+        Endpoint::Unix { socket } => format!("unix:{}", socket.display()),
+    })?;
     if options.json {
         screen.line(ready_line(&gateway))?;
     } else {
@@ -72,9 +76,11 @@ fn ready_screen(gateway: &Gateway, screen: &mut Screen) -> std::io::Result<()> {
     screen.line("")?;
     screen.heading("Next")?;
     screen.line(
-        "  1. Point the tunnel client's main MCP channel at the endpoint, with the key as an extra header.",
+        "  1. `gatehouse tunnel-profile TUNNEL_ID` prints a profile for OpenAI's tunnel-client; run that.",
     )?;
-    screen.line("  2. Add the connector in ChatGPT; it will see six native_session_* tools.")?;
+    screen.line(
+        "  2. Add the connector in ChatGPT (docs/chatgpt.md); it will see six native_session_* tools.",
+    )?;
     screen.line("  3. Look on: `gatehouse sessions`, `gatehouse show ID`, `gatehouse watch`.")?;
     screen.line("")?;
     screen.line("Ctrl-C, or `gatehouse down` elsewhere, ends the gateway and its sessions.")

@@ -3,13 +3,15 @@
 use gatehouse_proto::v1::VerifyLedgerRequest;
 use serde_json::json;
 
+use super::progress::Progress;
 use crate::cli::Json;
 use crate::failure::Failure;
 use crate::operator::Operator;
 use crate::screen::{Screen, clean};
 
 pub(super) async fn run(mut operator: Operator, options: &Json, screen: &mut Screen) -> Result<(), Failure> {
-    let found = operator.verify_ledger(VerifyLedgerRequest {}).await?.into_inner();
+    let work = operator.verify_ledger(VerifyLedgerRequest {});
+    let found = Progress::new().during("verifying", work).await?.into_inner();
     if options.json {
         let line = json!({
             "ok": found.ok, "entries": found.entries, "broken_at_seq": found.broken_at_seq, "message": found.message,

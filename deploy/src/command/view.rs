@@ -6,7 +6,7 @@ use gatehouse_proto::v1::{ActionView, CurrentRun, PendingTurn, SessionView, Subs
 use serde_json::{Value, json};
 
 /// A time as RFC 3339, in UTC, to the second.
-pub(super) fn moment(at_ms: u64) -> String {
+pub(crate) fn moment(at_ms: u64) -> String {
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(at_ms)).to_string()
 }
 
@@ -26,7 +26,7 @@ pub(super) fn ago(at_ms: u64) -> String {
 }
 
 /// A name of the contract; a newer executor may send what this program does not know.
-pub(super) fn known(name: Option<&'static str>) -> &'static str {
+pub(crate) fn known(name: Option<&'static str>) -> &'static str {
     name.unwrap_or("unknown")
 }
 

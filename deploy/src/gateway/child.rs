@@ -174,7 +174,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_process_that_does_not_go_by_itself_is_asked() {
-        let mut child = shell("sleep 600");
+        let mut child = shell("exec sleep 600");
         child.start().unwrap();
         let before = Instant::now();
         child.end(Duration::from_millis(10)).await;

@@ -4,7 +4,7 @@
 //! holder of such a lock, so whoever wants to end it never signals a recycled process id.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use gatehouse_proto::socket::make_private_dir;
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 /// The lock of the supervisor; given back when it is dropped or its process ends.
 #[derive(Debug)]
 pub struct Hold {
-    _file: File,
+    file: File,
 }
 
 fn lock_file(runtime_dir: &Path) -> PathBuf {
@@ -51,7 +51,7 @@ impl Hold {
             .read(true)
             .open(lock_file(runtime_dir))?;
         match fcntl(&file, FcntlArg::F_SETLK(&whole_file())) {
-            Ok(_) => Ok(Self { _file: file }),
+            Ok(_) => Ok(Self { file }),
             Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EACCES) => {
                 Err(Failure::failed("`gatehouse up` is at work there already")
                     .hint("End it with `gatehouse down`, or choose another --runtime-dir and --state-dir."))
@@ -59,6 +59,27 @@ impl Hold {
             Err(error) => Err(io::Error::from(error).into()),
         }
     }
+}
+
+impl Hold {
+    /// Notes where the front listens, for whoever looks from another process.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn note(&mut self, listen: &str) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.write_all(listen.as_bytes())
+    }
+}
+
+/// Where the front of the gateway in `runtime_dir` listens, if its supervisor is at work and has noted it.
+///
+/// Not for the supervisor itself: closing the file here would give its own lock back.
+#[must_use]
+pub fn noted_listen(runtime_dir: &Path) -> Option<String> {
+    holder(runtime_dir).ok()??;
+    let noted = std::fs::read_to_string(lock_file(runtime_dir)).ok()?;
+    (!noted.is_empty()).then_some(noted)
 }
 
 /// The process that supervises the gateway in `runtime_dir`, if one does.

@@ -2,10 +2,12 @@
 
 mod child;
 mod hold;
+mod listen;
 mod ready;
 mod supervise;
 
 pub use child::{Logs, Program};
-pub use hold::{Hold, holder};
+pub use hold::{Hold, holder, noted_listen};
+pub use listen::{Listen, front_arguments};
 pub use ready::{executor_ready, front_ready};
 pub use supervise::{Gateway, Options};

@@ -53,7 +53,7 @@ impl House {
             settings,
             orders,
         };
-        let engine = Engine::new(parts, Arc::new(SystemClock));
+        let engine = Engine::new(parts, Arc::new(SystemClock::start()));
         let commands =
             Commands::new(engine.settings().commands.clone(), engine.policy().clone(), None).unwrap();
         let content =

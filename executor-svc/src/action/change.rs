@@ -9,6 +9,7 @@ use gatehouse_proto::ids::ToolCallId;
 use super::{Actions, Open};
 use crate::content::{ContentFault, ContentStore, Keeping, Whole};
 use crate::engine::{Fault, Flight};
+use crate::fail_point::{FailPoint, reach};
 use crate::files::SessionFiles;
 use crate::files::replace::{Intent, Outcome, Prepared, ReplaceFault, Replacer};
 use crate::session::{Command, Isolation, Receipt, Refusal};
@@ -59,7 +60,9 @@ impl Actions {
             Err(Fault::Refused(Refusal::NotAuthorised)) => return Ok(()),
             Err(fault) => return Err(fault),
         }
-        match prepared.perform() {
+        let done = prepared.perform();
+        reach(FailPoint::ActionPerformed);
+        match done {
             Ok(outcome) => self.settle_in_the_end(&session, id, words.receipt(Some(&outcome))).await,
             Err(ReplaceFault::Uncertain { why, .. }) => self.mark_uncertain(&session, id, why).await,
             Err(fault) => self.settle_in_the_end(&session, id, words.refusal(&fault)).await,

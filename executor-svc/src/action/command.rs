@@ -3,6 +3,7 @@
 use super::{Actions, Open, blocking};
 use crate::commands::{CommandCall, CommandFault, Places, Plan};
 use crate::engine::{Fault, Flight};
+use crate::fail_point::{FailPoint, reach};
 use crate::folders::SessionFolders;
 use crate::session::{Command, Isolation, Refusal};
 use crate::tools::{command_receipt, refused_command_receipt};
@@ -31,6 +32,7 @@ impl Actions {
             Ok(finished) => command_receipt(&open.id, open.budget(), &finished),
             Err(fault) => refused(&fault),
         };
+        reach(FailPoint::ActionPerformed);
         self.settle_in_the_end(&open.session.id, open.id.clone(), receipt).await;
         Ok(())
     }

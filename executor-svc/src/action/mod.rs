@@ -28,8 +28,9 @@ use gatehouse_proto::ids::{RunId, SessionId, ToolCallId};
 use rusqlite::Connection;
 
 use crate::commands::Commands;
-use crate::content::{ContentStore, Keeping};
+use crate::content::{ContentFault, ContentStore, Keeping};
 use crate::engine::{Engine, Fault, Flight, Once, Outcome, Takeoff};
+use crate::fail_point::{FailPoint, reach};
 use crate::files::replace::Replacer;
 use crate::files::{Root, SessionFiles};
 use crate::ledger::LedgerError;
@@ -124,7 +125,10 @@ impl Actions {
                 // Looked at again: until now somebody else may have had it in flight.
                 Takeoff::Begun(flight) => match self.standing(&call).await? {
                     Standing::Settled(row) => return self.short(&row),
-                    Standing::Open(open) => self.perform(*open, flight).await?,
+                    Standing::Open(open) => {
+                        reach(FailPoint::ActionBegun);
+                        self.perform(*open, flight).await?;
+                    }
                 },
                 // Closed without a message: it is over. Look what came of it.
                 Takeoff::InFlight(mut over) => while over.changed().await.is_ok() {},
@@ -147,10 +151,12 @@ impl Actions {
                         Standing::Settled(row) => return self.short(&row),
                         Standing::Open(open) => open,
                     };
+                    let began = Instant::now();
                     self.perform_and_settle(*open, &flight).await?;
                     drop(flight);
                     let row = self.engine.read_blocking(|connection| actions::load(connection, &call.id))?;
                     if let Some(row) = row.filter(|row| row.state == "done") {
+                        self.count(&row, began.elapsed());
                         return self.short(&row);
                     }
                 }
@@ -184,11 +190,33 @@ impl Actions {
     async fn perform(&self, open: Open, flight: Flight) -> Result<(), Fault> {
         let this = self.clone();
         let done = tokio::spawn(async move {
+            let (id, began) = (open.id.clone(), Instant::now());
             let result = this.perform_and_settle(open, &flight).await;
             drop(flight);
+            let found = this.engine.read(move |connection| actions::load(connection, &id)).await;
+            if let Ok(Some(row)) = found {
+                this.count(&row, began.elapsed());
+            }
             result
         });
         done.await.map_err(|error| LedgerError::damaged("action task", error))?
+    }
+
+    /// Counts an action by what its receipt says; one without a receipt has not ended.
+    fn count(&self, row: &ActionRow, took: Duration) {
+        match (row.ok, row.code.as_deref()) {
+            (None, _) => {}
+            (Some(true), _) => self.engine.metrics().action(&row.name, "ok", took),
+            (Some(false), code) => self.engine.metrics().action(&row.name, code.unwrap_or("failed"), took),
+        }
+    }
+
+    /// How much is kept of files before and after changes, in bytes. It blocks on the disk the first time.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn content_bytes(&self) -> Result<u64, ContentFault> {
+        self.workshop.content.used_bytes()
     }
 
     async fn perform_and_settle(&self, open: Open, flight: &Flight) -> Result<(), Fault> {
@@ -210,6 +238,7 @@ impl Actions {
         let context = ToolContext { files, cancel: flight.cancel(), deadline: Instant::now() + READ_TIME };
         let performed = open.id.clone();
         let receipt = blocking(move || tools::perform(&input, &context, budget, &performed)).await?;
+        reach(FailPoint::ActionPerformed);
         self.settle(&open.session.id, open.id, receipt).await
     }
 

@@ -64,6 +64,7 @@ pub(super) struct File {
     pub writing: Writing,
     pub skills: Skills,
     pub front: Front,
+    pub log: Log,
     pub deepseek: Deepseek,
 }
 
@@ -143,6 +144,25 @@ pub(super) struct Front {
     pub protocol: Protocols,
     pub max_waits: Option<u64>,
     pub text_mirror: Mirror,
+}
+
+/// The form of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// Text on a terminal, JSON elsewhere.
+    #[default]
+    Auto,
+    /// Text for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Log {
+    pub format: LogFormat,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -50,6 +50,7 @@ pub const KEYS: &[Key] = &[
     key("front", "protocol", "\"all\""),
     key("front", "max_waits", "64"),
     key("front", "text_mirror", "\"summary\""),
+    key("log", "format", "\"auto\""),
     key("deepseek", "credential_file", "none: switched off"),
     key("deepseek", "endpoint", "\"https://api.deepseek.com/anthropic\""),
     key("deepseek", "proxy", "none"),

@@ -14,9 +14,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use deepseek::{DeepseekSettings, Route, RouteModel};
-pub use file::{HardLinks, Mirror, NetworkFileSystems, Protocols, WithoutExchange};
+pub use file::{HardLinks, LogFormat, Mirror, NetworkFileSystems, Protocols, WithoutExchange};
 pub use keys::{KEYS, Key};
 pub use paths::Overrides;
+
+/// The version of Claude Code that Gatehouse is verified with.
+pub const VERIFIED_CLAUDE: &str = "2.1.247";
 
 /// Why the settings cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +83,8 @@ pub struct Settings {
     pub skills: SkillSettings,
     /// What `gatehouse up` passes to the front.
     pub front: FrontSettings,
+    /// The form of log lines.
+    pub log_format: LogFormat,
     /// The DeepSeek subagent; `None`: switched off.
     pub deepseek: Option<DeepseekSettings>,
 }
@@ -228,6 +233,16 @@ impl Settings {
         serde_json::json!({
             "state_dir": self.state_dir,
             "runtime_dir": self.runtime_dir,
+            "config_file": self.config_file,
+            "claude": {
+                "candidates": self.claude.candidates,
+                "allow_unverified_version": self.claude.any_version,
+                "verified_version": VERIFIED_CLAUDE,
+                "helper_dir": self.claude.helper_dir,
+            },
+            "content_bytes": self.writing.content_bytes,
+            "worktree_dir": self.writing.worktree_dir,
+            "log_format": self.log_format,
             "front": {
                 "listen": self.front.listen,
                 "key_file": self.front.key_file,

@@ -83,6 +83,7 @@ pub(super) fn resolve(
         writing: writing(file.writing, &state_dir)?,
         skills: skills(file.skills, environment)?,
         front: front(file.front, &state_dir)?,
+        log_format: file.log.format,
         deepseek: deepseek::resolve(file.deepseek)?,
         state_dir,
         runtime_dir,

@@ -4,6 +4,7 @@
 //! follows from a commit (waking waiters, orders to the runner room, ending actions that were cancelled) happens right
 //! after it on that thread, whether or not the asker is still there. Reading goes past the writer.
 
+mod crash;
 mod exclusive;
 mod flight;
 mod performing;
@@ -12,10 +13,10 @@ mod record;
 mod recovery;
 mod subagent_record;
 mod territory;
+mod time;
 mod watchers;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId, TurnId};
 use rusqlite::Connection;
@@ -28,13 +29,15 @@ pub use performing::{Entry, Performed, Performing};
 pub use pulse::BEAT;
 pub use recovery::{Guess, RecoverySecret, SecretError, Tries, private_file};
 pub use territory::taken_meanwhile;
-pub use watchers::Watchers;
+pub use watchers::{Change, Watchers};
 
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Clock;
 use crate::config::Settings;
+use crate::contact::ContactBook;
 use crate::files::FilePolicy;
 use crate::ledger::once::{Claim, OnceRow};
 use crate::ledger::{LedgerError, Opened, WriteError, once, sessions};
+use crate::metrics::Metrics;
 use crate::session::{Answer, Command, Effect, NewSession, Refusal, Session, Step, apply, create};
 
 /// Where the keys of starts hold.
@@ -141,6 +144,8 @@ struct Shared {
     secret: RecoverySecret,
     tries: Tries,
     watchers: Watchers,
+    metrics: Metrics,
+    contact: ContactBook,
     performing: Performing,
     pulse: pulse::Pulse,
     journal_head: watch::Sender<u64>,
@@ -174,6 +179,7 @@ impl Engine {
     #[must_use]
     pub fn new(parts: Parts, clock: Arc<dyn Clock>) -> Self {
         let Parts { ledger, settings, policy, secret, orders } = parts;
+        let contact = ContactBook::open(&settings.state_dir);
         let shared = Shared {
             ledger,
             clock,
@@ -182,6 +188,8 @@ impl Engine {
             secret,
             tries: Tries::default(),
             watchers: Watchers::default(),
+            metrics: Metrics::default(),
+            contact,
             performing: Performing::default(),
             pulse: pulse::Pulse::default(),
             journal_head: watch::Sender::new(0),
@@ -221,10 +229,16 @@ impl Engine {
         &self.shared.performing
     }
 
-    /// The present moment.
+    /// What is counted.
     #[must_use]
-    pub fn now(&self) -> Timestamp {
-        self.shared.clock.now()
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
+    }
+
+    /// What the front has seen of its clients.
+    #[must_use]
+    pub fn contact(&self) -> &ContactBook {
+        &self.shared.contact
     }
 
     /// Shows the journal's last place, and each later one.
@@ -235,7 +249,7 @@ impl Engine {
 
     /// Shows that a session changed. Subscribe before looking.
     #[must_use]
-    pub fn watch(&self, session: &SessionId) -> watch::Receiver<u64> {
+    pub fn watch(&self, session: &SessionId) -> watch::Receiver<Change> {
         self.shared.watchers.subscribe(session)
     }
 
@@ -345,6 +359,7 @@ impl Engine {
         command: impl FnOnce(&Connection, Claim) -> Result<Command, LedgerError> + Send + 'static,
     ) -> Result<Outcome, Fault> {
         let (engine, id) = (self.clone(), id.clone());
+        let capacity = self.shared.settings.limits.live_sessions;
         let done = self.shared.ledger.writer.write(move |tx| {
             let before = load(tx, &id)?.ok_or(WriteError::Refused(Fault::UnknownSession))?;
             let before = engine.with_grace(before);
@@ -355,6 +370,7 @@ impl Engine {
             let fresh = claim == Claim::Fresh;
             let command = command(tx, claim)?;
             let step = apply(&before, engine.now(), command).map_err(refused)?;
+            territory::expect_room(tx, capacity, &before, &step.session)?;
             engine.commit(tx, Some(&before), step, once.as_ref().filter(|_| fresh))
         });
         Ok(done.await?)
@@ -380,26 +396,6 @@ impl Engine {
         }
     }
 
-    /// Waits until `enough` holds of the session, at most for `wait`, and gives it as it then is.
-    ///
-    /// # Errors
-    /// As [`Engine::load`].
-    pub async fn wait_until(
-        &self,
-        id: &SessionId,
-        wait: Duration,
-        enough: impl Fn(&Session) -> bool,
-    ) -> Result<Session, Fault> {
-        let mut changes = self.watch(id);
-        let deadline = tokio::time::Instant::now() + wait;
-        loop {
-            let session = self.load(id).await?;
-            if enough(&session) || tokio::time::timeout_at(deadline, changes.changed()).await.is_err() {
-                return Ok(session);
-            }
-        }
-    }
-
     fn commit(
         &self,
         tx: &Connection,
@@ -417,10 +413,12 @@ impl Engine {
             let row = OnceRow { session_id: session.id.clone(), lease_id: once.mints.clone() };
             once::record(tx, &once.scope, &once.key, &once.content_hash, &row)?;
         }
+        crash::before_commit(&effects);
         let (engine, shown) = (self.clone(), session.clone());
         // Who waits is woken by changes alone: one that asks in a loop would wake itself for ever.
         let news = changed || !effects.is_empty();
         let after = move || {
+            crash::after_commit(&effects);
             if news {
                 engine.after_commit(&shown, &effects, head);
             }
@@ -446,6 +444,7 @@ impl Engine {
                     self.order(Order::Ask { session: session.id.clone(), turn: turn_id.clone() });
                 }
                 Effect::ActionCancelled { id, .. } => self.shared.performing.cancel(id),
+                Effect::TurnOpened { .. } => self.shared.metrics.turn(),
                 _ => {}
             }
         }

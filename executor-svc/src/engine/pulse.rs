@@ -1,8 +1,7 @@
 //! Whether this process has been running all the time.
 //!
-//! Leases run by the time of day. While the machine slept, while the process was stopped, and over a clock that was set
-//! forward, nobody could call, and a lease that ran out meanwhile says nothing about its session. So a beat is kept; one
-//! that comes late begins a time of grace, the same as a start of the executor gives.
+//! While the process was stopped, nobody could call, and a lease that ran out meanwhile says nothing about its session. So a
+//! beat is kept; one that comes late begins a time of grace, the same as a start of the executor gives.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -45,6 +44,13 @@ impl Pulse {
         let mut beats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         beats.last.get_or_insert(now);
         beats.notice(now);
+    }
+
+    /// The clock was moved, and no time has passed.
+    pub(super) fn clock_moved(&self, millis: i64) {
+        let mut beats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        beats.last = beats.last.map(|last| last.moved(millis));
+        beats.grace_until = beats.grace_until.moved(millis);
     }
 
     /// Until when no lease runs out.

@@ -63,6 +63,10 @@ fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -
             runs::insert(tx, &run)?;
             json!({ "run_id": run_id, "ordinal": ordinal, "prompt_sha256": gatehouse_proto::digest::sha256_hex(prompt.as_bytes()) })
         }
+        Effect::RunRelaunched { run_id, epoch } => {
+            runs::relaunch(tx, run_id, *epoch)?;
+            json!({ "run_id": run_id, "epoch": epoch })
+        }
         Effect::RunClosed { run_id, ok, why } => {
             runs::close(tx, run_id, now)?;
             json!({ "run_id": run_id, "ok": ok, "why": why })

@@ -2,31 +2,45 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use gatehouse_proto::ids::SessionId;
 use tokio::sync::watch;
 
-/// A channel per session that somebody waits for; it shows the session's revision.
+use super::{Engine, Fault};
+use crate::session::Session;
+
+/// What a waiter sees of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// The session's revision.
+    pub revision: u64,
+    /// When the last change was shown.
+    pub at: Instant,
+}
+
+/// A channel per session that somebody waits for; it shows the session's last change.
 #[derive(Debug, Default)]
 pub struct Watchers {
-    channels: Mutex<HashMap<SessionId, watch::Sender<u64>>>,
+    channels: Mutex<HashMap<SessionId, watch::Sender<Change>>>,
 }
 
 impl Watchers {
     /// Shows each later change of a session.
     #[must_use]
-    pub fn subscribe(&self, session: &SessionId) -> watch::Receiver<u64> {
+    pub fn subscribe(&self, session: &SessionId) -> watch::Receiver<Change> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that nobody listens to any more go when a new one comes, so the map stays as small as its use.
         channels.retain(|_, sender| sender.receiver_count() > 0);
-        channels.entry(session.clone()).or_insert_with(|| watch::Sender::new(0)).subscribe()
+        let none = || watch::Sender::new(Change { revision: 0, at: Instant::now() });
+        channels.entry(session.clone()).or_insert_with(none).subscribe()
     }
 
     /// Wakes whoever waits for the session.
     pub fn changed(&self, session: &SessionId, revision: u64) {
         let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = channels.get(session) {
-            sender.send_replace(revision);
+            sender.send_replace(Change { revision, at: Instant::now() });
         }
     }
 
@@ -34,7 +48,37 @@ impl Watchers {
     pub fn nudge(&self, session: &SessionId) {
         let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = channels.get(session) {
-            sender.send_modify(|_| ());
+            sender.send_modify(|change| change.at = Instant::now());
+        }
+    }
+}
+
+impl Engine {
+    /// Waits until `enough` holds of the session, at most for `wait`, and gives it as it then is.
+    ///
+    /// # Errors
+    /// As [`Engine::load`].
+    pub async fn wait_until(
+        &self,
+        id: &SessionId,
+        wait: Duration,
+        enough: impl Fn(&Session) -> bool,
+    ) -> Result<Session, Fault> {
+        let mut changes = self.watch(id);
+        let deadline = tokio::time::Instant::now() + wait;
+        let mut woken = false;
+        loop {
+            let session = self.load(id).await?;
+            if enough(&session) {
+                if woken {
+                    self.metrics().woken(changes.borrow().at.elapsed());
+                }
+                return Ok(session);
+            }
+            woken = tokio::time::timeout_at(deadline, changes.changed()).await.is_ok();
+            if !woken {
+                return Ok(session);
+            }
         }
     }
 }

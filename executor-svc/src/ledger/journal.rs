@@ -102,6 +102,14 @@ pub fn last_seq(connection: &Connection) -> Result<u64, LedgerError> {
     Ok(head(connection)?.0)
 }
 
+/// The hash of the last entry, which vouches for all before it, in lower-case hexadecimal.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn last_hash(connection: &Connection) -> Result<String, LedgerError> {
+    Ok(hex::encode(head(connection)?.1))
+}
+
 fn chain(previous: &Hash, entry: &Entry) -> Hash {
     let mut hasher = Sha256::new();
     hasher.update(previous);
@@ -161,11 +169,26 @@ pub enum Verdict {
 /// # Errors
 /// When the ledger cannot be read.
 pub fn verify(connection: &Connection) -> Result<Verdict, LedgerError> {
-    let mut statement =
-        connection.prepare("SELECT seq, at, session_id, kind, body, hash FROM journal ORDER BY seq")?;
-    let mut rows = statement.query([])?;
-    let mut previous: Hash = [0; 32];
-    let mut expected = 1;
+    verify_from(connection, 1)
+}
+
+/// Walks the chain from the entry at `from` on, which is held against the one before it.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn verify_from(connection: &Connection, from: u64) -> Result<Verdict, LedgerError> {
+    let before: Option<Hash> = connection
+        .prepare_cached("SELECT hash FROM journal WHERE seq = ?1")?
+        .query_row([from.saturating_sub(1)], |row| row.get(0))
+        .optional()?;
+    if from > 1 && before.is_none() {
+        return Ok(Verdict::Broken(from - 1));
+    }
+    let mut statement = connection
+        .prepare("SELECT seq, at, session_id, kind, body, hash FROM journal WHERE seq >= ?1 ORDER BY seq")?;
+    let mut rows = statement.query([from])?;
+    let mut previous = before.unwrap_or_default();
+    let mut expected = from.max(1);
     while let Some(row) = rows.next()? {
         let entry = Entry {
             seq: row.get(0)?,
@@ -208,6 +231,7 @@ mod tests {
         assert_eq!(verify(&connection).unwrap(), Verdict::Whole(5));
         let seqs: Vec<_> = entries(&connection, 3, None, 2).unwrap().iter().map(|e| e.seq).collect();
         assert_eq!(seqs, [3, 4]);
+        assert_eq!(verify_from(&connection, 4).unwrap(), Verdict::Whole(5));
     }
 
     #[test]
@@ -226,6 +250,7 @@ mod tests {
                 .unwrap();
             connection.execute(sabotage, []).unwrap();
             assert_eq!(verify(&connection).unwrap(), Verdict::Broken(place), "{sabotage}");
+            assert_eq!(verify_from(&connection, 2).unwrap(), Verdict::Broken(place), "{sabotage}");
         }
     }
 }

@@ -10,6 +10,8 @@
 pub mod actions;
 pub mod blobs;
 pub mod contents;
+pub mod export;
+pub mod health;
 pub mod journal;
 pub mod once;
 mod open;

@@ -68,6 +68,16 @@ pub fn close(tx: &Connection, id: &RunId, at: Timestamp) -> Result<(), LedgerErr
     Ok(())
 }
 
+/// Notes that a run is launched anew: the former launch's token names nothing any more.
+///
+/// # Errors
+/// When the ledger cannot be written.
+pub fn relaunch(tx: &Connection, id: &RunId, epoch: u32) -> Result<(), LedgerError> {
+    tx.prepare_cached("UPDATE run SET epoch = ?2, link_hash = NULL, identity = NULL WHERE id = ?1")?
+        .execute(params![id.as_str(), epoch])?;
+    Ok(())
+}
+
 /// Notes which link token a launch answers to, if the run is not over. An older launch's token is forgotten.
 ///
 /// # Errors

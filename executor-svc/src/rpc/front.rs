@@ -12,7 +12,8 @@ use tonic::{Request, Response, Status as Wire};
 
 use super::place::Places;
 use super::refusals::spoken;
-use super::{checks, reply, skills, subagents, view};
+use super::{checks, figures, reply, skills, subagents, view};
+use crate::action::Actions;
 use crate::engine::{
     self, Engine, Fault, Guess, Once, Outcome, RecoverySecret, START_SCOPE, taken_meanwhile,
 };
@@ -32,6 +33,7 @@ const START_WAIT: Duration = Duration::from_secs(30);
 pub struct FrontService {
     engine: Engine,
     places: Places,
+    actions: Actions,
     skills: skills::Library,
 }
 
@@ -59,9 +61,9 @@ enum Gives {
 impl FrontService {
     /// The service of this engine.
     #[must_use]
-    pub fn new(engine: Engine, worktrees: Arc<Worktrees>) -> Self {
+    pub fn new(engine: Engine, actions: Actions, worktrees: Arc<Worktrees>) -> Self {
         let skills = skills::Library::new(&engine.settings().skills);
-        Self { places: Places { engine: engine.clone(), worktrees }, skills, engine }
+        Self { places: Places { engine: engine.clone(), worktrees }, skills, engine, actions }
     }
 
     /// Waits while the gateway is at work, then tells where the session stands.
@@ -169,12 +171,15 @@ impl FrontService {
         let calls = reply::check(set, &text, &ask.tool_calls);
         let once = Once { scope: format!("reply {id}"), key: reply_id.clone(), content_hash, mints: None };
         let (session, wanted) = (id.clone(), turn_id.clone());
+        let began = std::time::Instant::now();
         let submitted = self.engine.submit(&id, Some(once), move |tx, claim| {
             let turn = turns::load(tx, &wanted)?.filter(|row| row.session_id == session.as_str());
             let turn = turn.map(|row| standing(&row.state));
             Ok(Command::Reply { lease, claim, reply_id, turn_id, turn, text, calls })
         });
-        submitted.await.map_err(spoken)
+        let outcome = submitted.await.map_err(spoken)?;
+        self.engine.metrics().reply_committed(began.elapsed());
+        Ok(outcome)
     }
 
     async fn recover_session(&self, ask: v1::RecoverRequest) -> Result<Outcome, Spoken> {
@@ -343,5 +348,19 @@ impl Front for FrontService {
             .await
             .map_err(|error| spoken(Fault::from(error)))?;
         Ok(Response::new(v1::ReadyReply {}))
+    }
+
+    async fn note(&self, request: Request<v1::Contact>) -> Result<Response<v1::NoteReply>, Wire> {
+        let (engine, told) = (self.engine.clone(), request.into_inner());
+        let noted = tokio::task::spawn_blocking(move || engine.contact().add(told)).await;
+        if let Ok(Err(error)) = noted {
+            tracing::warn!(kind = %error.kind(), "what the front has seen could not be written down");
+        }
+        Ok(Response::new(v1::NoteReply {}))
+    }
+
+    async fn metrics(&self, _: Request<v1::MetricsRequest>) -> Result<Response<v1::MetricsReply>, Wire> {
+        let text = figures::text(&self.engine, &self.actions).await.map_err(|error| spoken(error.into()))?;
+        Ok(Response::new(v1::MetricsReply { text }))
     }
 }

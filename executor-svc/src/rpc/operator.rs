@@ -2,8 +2,10 @@
 
 mod actions;
 mod asks;
+mod diagnose;
 mod ends;
 mod events;
+mod export;
 mod worktrees;
 
 use std::pin::Pin;
@@ -231,11 +233,26 @@ impl Operator for OperatorService {
         Ok(Response::new(v1::GetSessionReply { session: Some(self.view(session).await?) }))
     }
 
+    type ExportSessionStream = Pin<Box<dyn Stream<Item = Result<v1::ExportPart, Wire>> + Send>>;
+
+    async fn export_session(
+        &self,
+        request: Request<v1::ExportSessionRequest>,
+    ) -> Result<Response<Self::ExportSessionStream>, Wire> {
+        let id = checks::session_id(request.into_inner().native_session_id)?;
+        let parts = self.export(self.exported(&id).await?);
+        Ok(Response::new(Box::pin(ReceiverStream::new(parts))))
+    }
+
     async fn verify_ledger(
         &self,
         _: Request<v1::VerifyLedgerRequest>,
     ) -> Result<Response<v1::VerifyLedgerReply>, Wire> {
         Ok(Response::new(self.verify().await.map_err(spoken)?))
+    }
+
+    async fn diagnose(&self, _: Request<v1::DiagnoseRequest>) -> Result<Response<v1::DiagnoseReply>, Wire> {
+        Ok(Response::new(self.diagnosis().await?))
     }
 
     async fn shutdown(

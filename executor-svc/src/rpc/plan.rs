@@ -8,6 +8,7 @@ use gatehouse_proto::refusal::Refusal as Spoken;
 use gatehouse_proto::v1;
 
 use super::refusals::spoken;
+use crate::config::VERIFIED_CLAUDE;
 use crate::engine::Engine;
 use crate::ledger::runs;
 use crate::runner::{Runners, claude_binary, folders_of, program_of};
@@ -16,8 +17,6 @@ use crate::tools::{self, Toolset};
 
 /// How long Claude Code may wait for one tool call: above every limit of ours, so that ours decide.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(2 * 3600);
-/// The Claude Code that Gatehouse is verified with.
-const VERIFIED_CLAUDE: &str = "2.1.247";
 /// What a subagent's Claude Code takes its model for. The provider's own names are the broker's business.
 const SUBAGENT_MODEL: &str = "deepseek-subagent";
 

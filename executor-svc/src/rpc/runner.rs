@@ -188,7 +188,7 @@ fn outcome_of(outcome: Option<v1::end_run_request::Outcome>) -> Result<RunOutcom
     Ok(match outcome {
         None => return Err(invalid("outcome", "is missing")),
         Some(Outcome::Finished(end)) if !end.is_error => RunOutcome::Finished,
-        Some(Outcome::Finished(end)) => RunOutcome::Failed(LaunchFailure {
+        Some(Outcome::Finished(end)) => RunOutcome::Erred(LaunchFailure {
             code: "claude_error".to_owned(),
             message: end.result_text,
             what_to_do: "Call native_session_continue to go on with the same Claude Code session.".to_owned(),

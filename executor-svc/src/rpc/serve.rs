@@ -64,7 +64,7 @@ impl Sockets {
 /// When a socket fails.
 pub async fn serve(services: Services, sockets: Sockets, end: watch::Receiver<bool>) -> io::Result<()> {
     let Services { engine, actions, runners, worktrees, shutdown } = services;
-    let front = FrontServer::new(FrontService::new(engine.clone(), worktrees.clone()))
+    let front = FrontServer::new(FrontService::new(engine.clone(), actions.clone(), worktrees.clone()))
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE);
     let operator = OperatorServer::new(OperatorService::new(
@@ -75,6 +75,9 @@ pub async fn serve(services: Services, sockets: Sockets, end: watch::Receiver<bo
     ))
     .max_decoding_message_size(MAX_MESSAGE)
     .max_encoding_message_size(MAX_MESSAGE);
+    let counted = |service| tower::util::MapResponseLayer::new(counting(engine.clone(), service));
+    let (front_errors, operator_errors, runner_errors) =
+        (counted("front"), counted("operator"), counted("runner"));
     let runner = RunnerServer::new(RunnerService::new(engine, actions, runners))
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE);
@@ -85,15 +88,35 @@ pub async fn serve(services: Services, sockets: Sockets, end: watch::Receiver<bo
         ours(Role::Runner, sockets.runner),
     );
     tokio::try_join!(
-        until(&end, Server::builder().add_service(front).serve_with_incoming(for_front)),
-        until(&end, Server::builder().add_service(operator).serve_with_incoming(for_operator)),
-        until(&end, Server::builder().add_service(runner).serve_with_incoming(for_runner)),
+        until(&end, Server::builder().layer(front_errors).add_service(front).serve_with_incoming(for_front)),
+        until(
+            &end,
+            Server::builder().layer(operator_errors).add_service(operator).serve_with_incoming(for_operator)
+        ),
+        until(
+            &end,
+            Server::builder().layer(runner_errors).add_service(runner).serve_with_incoming(for_runner)
+        ),
     )?;
     Ok(())
 }
 
 fn refused(role: Role, uid: Option<u32>) {
     tracing::warn!(?role, ?uid, "a connection of another user was refused");
+}
+
+/// Counts answers that are errors. A handler's error is in the answer's headers, for it has no body.
+fn counting<B>(
+    engine: Engine,
+    service: &'static str,
+) -> impl Fn(http::Response<B>) -> http::Response<B> + Clone {
+    move |answer| {
+        let code = answer.headers().get("grpc-status").and_then(|code| code.to_str().ok()?.parse().ok());
+        if let Some(code) = code.filter(|code| *code != 0) {
+            engine.metrics().rpc_error(service, code);
+        }
+        answer
+    }
 }
 
 async fn until(

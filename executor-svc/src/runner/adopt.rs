@@ -57,7 +57,7 @@ impl Runners {
             // A shim gets its link token only after its identity is durable. So whatever the old executor may have
             // started without noting it has no token, and has ended.
             Status::Starting => {
-                self.shared.engine.order(Order::Launch { session: session.id.clone(), run, epoch });
+                self.report(&session.id, Command::Relaunch { run_id: run, epoch }).await;
             }
             _ if noted => {}
             // Its shim will call, or the lease will run out.

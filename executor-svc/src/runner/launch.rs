@@ -12,6 +12,7 @@ use tokio::process::{Child, Command as Process};
 use super::{Runners, claude_binary, folders_of, logs, nonce_of, program_of};
 use crate::config::Settings;
 use crate::engine::Order;
+use crate::fail_point::{FailPoint, reach};
 use crate::ledger::runs;
 use crate::session::{Command, LaunchFailure, RunOutcome};
 use crate::worktree::{CreateFault, RemoveFault};
@@ -88,7 +89,9 @@ impl Runners {
         // Durable before the process exists: whoever shows up with the token is known, also to the next executor.
         self.shared.engine.note(move |tx| runs::set_link(tx, &noted, &noted_hash)).await?;
         self.still_wanted(run).await?;
+        reach(FailPoint::LaunchLinkNoted);
         let mut child = spawn(&shim, settings, &nonce_of(&hash), &folders.run())?;
+        reach(FailPoint::LaunchSpawned);
         let pid = child.id().unwrap_or_default();
         let process =
             identity_of(pid).and_then(|identity| ProcessHandle::adopt(&identity.with_nonce(nonce_of(&hash))));
@@ -97,6 +100,7 @@ impl Runners {
             Err(gone) => return Err(gone.into()),
         };
         held?;
+        reach(FailPoint::LaunchProcessNoted);
         // From here on an order to end finds the process. One that came before found none, so it is heeded now: a shim
         // that never gets its token ends by itself.
         self.still_wanted(run).await?;
@@ -107,6 +111,7 @@ impl Runners {
                 .await
                 .map_err(io("handing over the link token"))?;
         }
+        reach(FailPoint::LaunchTokenGiven);
         Ok(child)
     }
 

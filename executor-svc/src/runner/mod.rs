@@ -23,6 +23,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::config::Settings;
 use crate::engine::{Engine, Fault, Order};
+use crate::fail_point::{FailPoint, reach};
 use crate::folders::SessionFolders;
 use crate::ledger::{LedgerError, runs};
 use crate::session::{Command, Session, Subagent};
@@ -30,6 +31,7 @@ use crate::subagent::Broker;
 use crate::worktree::Worktrees;
 
 pub use claude::claude_binary;
+pub use reaper::end_what_ran_out;
 
 /// How long a shim may take to end Claude Code and itself before it is killed.
 const ORDERLY_END: Duration = Duration::from_secs(6);
@@ -172,6 +174,7 @@ impl Runners {
 
     async fn watch(self, session: SessionId, run: RunId, epoch: u32, held: Held) {
         held.process.wait_gone().await;
+        reach(FailPoint::EndSeen);
         self.shared.held.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
         let why = held.why.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.report_gone(&session, run, epoch, why).await;
@@ -206,9 +209,15 @@ impl Runners {
             return self.never_was(&session, run).await;
         };
         let _ = process.signal(Signal::SIGTERM);
+        reach(FailPoint::EndAsked);
         if tokio::time::timeout(ORDERLY_END, process.wait_gone()).await.is_err() {
             tracing::warn!(%session, "a runner did not end in time and is killed");
             let _ = process.signal(Signal::SIGKILL);
+        }
+        // One that nobody could take hold of has nobody who watches it.
+        if self.held(&run).is_none() {
+            process.wait_gone().await;
+            self.never_was(&session, run).await;
         }
     }
 

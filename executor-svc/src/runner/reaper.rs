@@ -7,8 +7,7 @@ use crate::engine::{BEAT, Engine, Fault, parse};
 use crate::ledger::sessions;
 use crate::session::{Command, Session};
 
-/// The longest sleep. Sleeping is by the monotonic clock and leases are by the wall clock, so a jump of the latter is
-/// noticed within this time.
+/// The longest sleep: a jump of the time of day is noticed within this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// Says again and again that the executor runs.
@@ -22,7 +21,7 @@ pub(super) async fn keep_beating(engine: Engine) {
 /// Sleeps until the next lease may have run out, looks, and again.
 pub(super) async fn run(engine: Engine) {
     loop {
-        let next = match look(&engine).await {
+        let next = match end_what_ran_out(&engine).await {
             Ok(next) => next,
             Err(fault) => {
                 tracing::error!(%fault, "leases could not be checked");
@@ -35,8 +34,19 @@ pub(super) async fn run(engine: Engine) {
 }
 
 /// Expires what has run out; gives the moment of the next that will. One session that cannot be dealt with does not
-/// keep the others.
-async fn look(engine: &Engine) -> Result<Option<Timestamp>, Fault> {
+/// keep the others. What a jump of the time of day seems to have ended is not.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub async fn end_what_ran_out(engine: &Engine) -> Result<Option<Timestamp>, Fault> {
+    match engine.follow_the_time_of_day().await {
+        Ok(0) => {}
+        Ok(millis) => {
+            tracing::warn!(millis, "the clock was set, or the machine was suspended; leases moved along");
+        }
+        // The engine's own clock goes on evenly, so leases are right all the same.
+        Err(fault) => tracing::error!(%fault, "the clock could not be set"),
+    }
     let texts = engine.read(sessions::live).await?;
     let now = engine.now();
     let mut next: Option<Timestamp> = None;

@@ -118,6 +118,13 @@ pub enum Command {
         /// The layers that confine Claude Code, once it is launched.
         enforced_by: Vec<String>,
     },
+    /// The runner room: what this launch came to is not known, and it can have no token. It is launched anew.
+    Relaunch {
+        /// The run.
+        run_id: RunId,
+        /// The launch that came to nothing.
+        epoch: u32,
+    },
     /// The runner room: the session's worktree is there.
     WorktreeMade {
         /// The run that it was made for.
@@ -212,6 +219,11 @@ pub enum Command {
     Resolve(Box<Resolution>),
     /// The reaper: look whether the lease has run out.
     CheckLease,
+    /// The reaper: the clock was moved, and what is left of the lease stays what it was.
+    ClockMoved {
+        /// By so many milliseconds.
+        millis: i64,
+    },
     /// A starting executor: nothing of the old one is in flight any more.
     Restarted,
 }
@@ -317,12 +329,14 @@ pub struct SeenResult {
 pub enum RunOutcome {
     /// With a result line that is no error.
     Finished,
-    /// With an error, in Claude Code's words or the shim's.
+    /// With a result line that is an error, in Claude Code's words.
+    Erred(LaunchFailure),
+    /// Without a result line, in the shim's words.
     Failed(LaunchFailure),
 }
 
 /// Why Claude Code did not start, or ended without a result.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LaunchFailure {
     /// A launch code of `docs/errors.md`.
     pub code: String,

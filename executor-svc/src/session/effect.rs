@@ -34,6 +34,13 @@ pub enum Effect {
         /// Its launch.
         epoch: u32,
     },
+    /// A run is launched anew; whatever its former launch says is refused from now on.
+    RunRelaunched {
+        /// The run.
+        run_id: RunId,
+        /// The new launch.
+        epoch: u32,
+    },
     /// A run is over.
     RunClosed {
         /// The run.
@@ -209,6 +216,7 @@ impl Effect {
             Self::SessionCreated => "session.created",
             Self::SkillsFrozen(_) => "skills.frozen",
             Self::RunOpened { .. } => "run.opened",
+            Self::RunRelaunched { .. } => "run.relaunched",
             Self::RunClosed { .. } => "run.closed",
             Self::TurnOpened { .. } => "turn.opened",
             Self::TurnAbandoned { .. } => "turn.abandoned",

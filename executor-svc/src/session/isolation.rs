@@ -12,7 +12,7 @@ use super::state::{RootBinding, Session, State};
 use crate::worktree::{Notes, Worktree, WorktreeIntent};
 
 /// How far a session's worktree is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
     /// It is going to be made; what there may be is half made.

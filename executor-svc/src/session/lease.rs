@@ -19,7 +19,7 @@ pub const RESTART_GRACE: Duration = Duration::from_secs(60);
 const RENEWAL_STEPS: u32 = 60;
 
 /// A lease.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lease {
     /// Its id.
     pub id: LeaseId,
@@ -153,9 +153,19 @@ pub(super) fn check(mut session: Session, now: Timestamp) -> Step {
     done(session, effects)
 }
 
-/// A new executor: the callers could not call while there was none.
+/// Somebody set the clock, or the machine was suspended: a lease is so many seconds, whatever the time of day.
+pub(super) fn clock_moved(mut session: Session, millis: i64) -> Step {
+    if session.state.status().is_live() {
+        session.lease.expires_at = session.lease.expires_at.moved(millis);
+    }
+    done(session, Vec::new())
+}
+
+/// A new executor: the callers could not call while there was none. If the clock was put back meanwhile, the lease is
+/// no longer than a fresh one all the same.
 pub(super) fn grace_after_restart(session: &mut Session, now: Timestamp) {
-    session.lease.expires_at = session.lease.expires_at.max(now.after(RESTART_GRACE));
+    let longest = now.after(session.lease.ttl().max(RESTART_GRACE));
+    session.lease.expires_at = session.lease.expires_at.max(now.after(RESTART_GRACE)).min(longest);
 }
 
 #[cfg(test)]

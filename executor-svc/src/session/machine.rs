@@ -110,6 +110,7 @@ fn of_session(session: Session, now: Timestamp, command: Command) -> Result<Step
         Command::Attach { run_id, epoch, enforced_by } => {
             running::attach(session, &run_id, epoch, enforced_by)
         }
+        Command::Relaunch { run_id, epoch } => running::relaunch(session, &run_id, epoch),
         Command::WorktreeMade { run_id, epoch, worktree } => {
             isolation::made(session, &run_id, epoch, *worktree)
         }
@@ -127,6 +128,7 @@ fn of_session(session: Session, now: Timestamp, command: Command) -> Result<Step
         Command::MarkUncertain { id, why } => operating::mark_uncertain(session, now, &id, why),
         Command::Resolve(resolution) => operating::resolve(session, *resolution),
         Command::CheckLease => Ok(lease::check(session, now)),
+        Command::ClockMoved { millis } => Ok(lease::clock_moved(session, millis)),
         Command::Restarted => Ok(restarted(session, now)),
         // Decided before.
         Command::StartSubagent(_)

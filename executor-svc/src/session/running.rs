@@ -5,7 +5,7 @@ use gatehouse_proto::ids::RunId;
 use super::command::{LaunchFailure, RunOutcome, Step};
 use super::effect::Effect;
 use super::machine::done;
-use super::state::{Attachment, Ending, LastResult, ResultText, Session, State};
+use super::state::{Attachment, Ending, Session, State};
 use super::{Refusal, stopping};
 use crate::clock::Timestamp;
 
@@ -30,6 +30,19 @@ pub(super) fn attach(
     Ok(done(session, if news { vec![Effect::Attached] } else { Vec::new() }))
 }
 
+/// What an executor left behind that ended between the order to launch and the note of a process: a launch that got no
+/// link token, and so has ended or will. The next one is another epoch.
+pub(super) fn relaunch(mut session: Session, run_id: &RunId, epoch: u32) -> Result<Step, Refusal> {
+    match &mut session.state {
+        State::Starting(run) if run.id == *run_id && run.epoch == epoch => run.epoch += 1,
+        _ => return Err(Refusal::StaleRunner),
+    }
+    let (run_id, epoch) = (run_id.clone(), epoch + 1);
+    let effects =
+        vec![Effect::RunRelaunched { run_id: run_id.clone(), epoch }, Effect::Launch { run_id, epoch }];
+    Ok(done(session, effects))
+}
+
 /// The shim says how the run ended. Said twice, or about a run that is over, it changes nothing.
 pub(super) fn end(
     mut session: Session,
@@ -42,37 +55,22 @@ pub(super) fn end(
         return Ok(done(session, Vec::new()));
     }
     let mut effects = Vec::new();
-    match (session.state.clone(), outcome) {
-        (State::Running(run), RunOutcome::Finished) if run.calls.is_empty() && run.answered.is_some() => {
-            let text = run.answered.map(ResultText::ReplyTo).unwrap_or(ResultText::Message(String::new()));
-            session.last_result = Some(LastResult {
-                run_id: run.id,
-                ok: true,
-                text,
-                finished_at: now,
-                turns: run.turns,
-                actions: run.actions,
-            });
-            effects.push(Effect::RunClosed { run_id: run_id.clone(), ok: true, why: None });
-            session.state = State::Idle;
+    let starting = matches!(session.state, State::Starting(_));
+    let failure = match outcome {
+        RunOutcome::Finished => {
+            stopping::close_run(&mut session, now, "Claude Code ended without a final answer", &mut effects);
+            never_asked()
         }
-        (State::Starting(_), RunOutcome::Failed(failure)) => {
+        RunOutcome::Failed(failure) => {
             stopping::close_run(&mut session, now, &failure.message, &mut effects);
-            session.state = State::Failed(failure);
+            failure
         }
-        (State::Starting(_), RunOutcome::Finished) => {
-            stopping::close_run(&mut session, now, "Claude Code ended without asking", &mut effects);
-            session.state = State::Failed(never_asked());
+        RunOutcome::Erred(failure) => {
+            stopping::fail_run(&mut session, now, &failure.message, &mut effects);
+            failure
         }
-        (_, outcome) => {
-            let why = match outcome {
-                RunOutcome::Failed(failure) => failure.message,
-                RunOutcome::Finished => "Claude Code ended in the middle of its work".to_owned(),
-            };
-            stopping::close_run(&mut session, now, &why, &mut effects);
-            session.state = State::Idle;
-        }
-    }
+    };
+    session.state = if starting { State::Failed(failure) } else { State::Idle };
     // The shim goes by itself after this; nothing is left to end.
     effects.retain(|effect| !ends(effect, run_id));
     session.ending = None;

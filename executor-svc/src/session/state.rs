@@ -12,7 +12,7 @@ pub use crate::files::Profile;
 use crate::skill::SkillFacts;
 
 /// Whether ChatGPT may start a subagent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SubagentPolicy {
     /// No subagents.
@@ -22,7 +22,7 @@ pub enum SubagentPolicy {
 }
 
 /// The directory a session is bound to, and the proof that it is still the same one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RootBinding {
     /// Canonical path.
     pub path: PathBuf,
@@ -33,7 +33,7 @@ pub struct RootBinding {
 }
 
 /// A session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Session {
     /// Its id, for ever.
     pub id: SessionId,
@@ -102,7 +102,7 @@ pub struct Session {
 }
 
 /// Where a session stands. Each state carries exactly what exists in it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Claude Code is being launched.
@@ -215,7 +215,7 @@ impl State {
 }
 
 /// One Claude Code process from a prompt to its final answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Run {
     /// Its id.
     pub id: RunId,
@@ -238,7 +238,7 @@ pub struct Run {
 }
 
 /// Whether a run's shim is in touch with this executor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Attachment {
     /// Not heard of yet, or not since this executor started.
@@ -248,7 +248,7 @@ pub enum Attachment {
 }
 
 /// A tool call that a reply authorised.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Call {
     /// Our id, which Claude Code sees too.
     pub id: ToolCallId,
@@ -261,7 +261,7 @@ pub struct Call {
 }
 
 /// How far an action is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallState {
     /// Its reply is durable; nothing was done.
@@ -273,7 +273,7 @@ pub enum CallState {
 }
 
 /// A model request that waits for its reply.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Turn {
     /// Its id.
     pub id: TurnId,
@@ -286,7 +286,7 @@ pub struct Turn {
 }
 
 /// What a turn is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnKind {
     /// The first turn of a run.
@@ -298,7 +298,7 @@ pub enum TurnKind {
 }
 
 /// What makes a turn the same turn when Claude Code asks again.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TurnKey {
     /// The first request of the run.
     First,
@@ -318,7 +318,7 @@ impl TurnKey {
 }
 
 /// A process on its way out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ending {
     /// The run it served.
     pub run_id: RunId,
@@ -327,7 +327,7 @@ pub struct Ending {
 }
 
 /// How a run went.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LastResult {
     /// The run.
     pub run_id: RunId,
@@ -344,7 +344,7 @@ pub struct LastResult {
 }
 
 /// Where the text of a result stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResultText {
     /// The reply to this turn.
@@ -354,7 +354,7 @@ pub enum ResultText {
 }
 
 /// A request to stop.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StopAsk {
     /// The caller's id of the request.
     pub request_id: RequestKey,
@@ -365,7 +365,7 @@ pub struct StopAsk {
 }
 
 /// The end of a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Terminal {
     /// Why.
     pub reason: String,

@@ -1,6 +1,6 @@
 //! Ending runs and sessions in order.
 
-use gatehouse_proto::ids::{LeaseId, RequestKey};
+use gatehouse_proto::ids::{LeaseId, RequestKey, TurnId};
 
 use super::command::Step;
 use super::effect::Effect;
@@ -51,7 +51,27 @@ pub(super) fn finish_if_over(session: &mut Session, now: Timestamp) -> Vec<Effec
 
 /// Closes the run, if there is one, and the subagent before it: its pending turn is abandoned, what was not begun is cancelled, its process is to
 /// be ended, and what it did that nobody was told stays to be told. The caller sets the next state.
+///
+/// A run whose last reply was text alone had its final answer, and has it also if its process ends before it says so.
 pub(super) fn close_run(session: &mut Session, now: Timestamp, why: &str, effects: &mut Vec<Effect>) {
+    let said = final_reply(&session.state);
+    close(session, now, why, said, effects);
+}
+
+/// The same where Claude Code itself says that the run went wrong, whatever its last reply was.
+pub(super) fn fail_run(session: &mut Session, now: Timestamp, why: &str, effects: &mut Vec<Effect>) {
+    close(session, now, why, None, effects);
+}
+
+/// The turn that the run's final answer stands in, once that is committed.
+fn final_reply(state: &State) -> Option<TurnId> {
+    match state {
+        State::Running(run) if run.calls.is_empty() => run.answered.clone(),
+        _ => None,
+    }
+}
+
+fn close(session: &mut Session, now: Timestamp, why: &str, said: Option<TurnId>, effects: &mut Vec<Effect>) {
     // First: it works for this run, and in the same directory.
     subagent::close(session, SubagentEnd::Stopped(why.to_owned()), effects);
     if let State::Waiting(_, turn) = &session.state {
@@ -67,15 +87,17 @@ pub(super) fn close_run(session: &mut Session, now: Timestamp, why: &str, effect
     }
     session.finishing.extend(run.calls.iter().filter(|call| call.state == CallState::Prepared).cloned());
     session.unreported.extend(run.calls.iter().map(|call| call.id.clone()));
+    let ok = said.is_some();
     session.last_result = Some(LastResult {
         run_id: run.id.clone(),
-        ok: false,
-        text: ResultText::Message(why.to_owned()),
+        ok,
+        text: said.map_or_else(|| ResultText::Message(why.to_owned()), ResultText::ReplyTo),
         finished_at: now,
         turns: run.turns,
         actions: run.actions,
     });
-    effects.push(Effect::RunClosed { run_id: run.id.clone(), ok: false, why: Some(why.to_owned()) });
+    let why = (!ok).then(|| why.to_owned());
+    effects.push(Effect::RunClosed { run_id: run.id.clone(), ok, why });
     effects.push(Effect::EndRunner { run_id: run.id.clone(), epoch: run.epoch });
     session.ending = Some(Ending { run_id: run.id, epoch: run.epoch });
 }

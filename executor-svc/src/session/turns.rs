@@ -107,7 +107,7 @@ fn kind_of(session: &Session, key: &TurnKey) -> TurnKind {
 /// A request that fits no turn ends the run; nothing is opened.
 fn broken(mut session: Session, now: Timestamp, why: String) -> Step {
     let mut effects = Vec::new();
-    stopping::close_run(&mut session, now, &why, &mut effects);
+    stopping::fail_run(&mut session, now, &why, &mut effects);
     session.state = State::Failed(LaunchFailure {
         code: "protocol".to_owned(),
         message: format!("Claude Code sent a model request that fits no turn of this run: {why}."),

@@ -38,7 +38,7 @@ impl std::fmt::Debug for SkillAsk {
 }
 
 /// What everybody may know of a skill that a session carries.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SkillFacts {
     /// Its id.
     pub skill_id: SkillId,

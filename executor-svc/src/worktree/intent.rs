@@ -12,7 +12,7 @@ const NONCE_IN_NAME: usize = 12;
 const MOST_NAME: usize = 40;
 
 /// A worktree that is going to be made. To be durable before [`super::Worktrees::create`] is called.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct WorktreeIntent {
     /// Of what.
     pub repository: Repository,

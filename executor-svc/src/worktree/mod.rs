@@ -36,7 +36,7 @@ pub use look::WorktreeState;
 pub use remove::Cleared;
 
 /// A directory, known by what it is and not only by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// The device it lies on.
     pub dev: u64,
@@ -45,7 +45,7 @@ pub struct Identity {
 }
 
 /// A repository that a worktree can be made of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Repository {
     /// The top level of the checkout, canonical.
     pub top: PathBuf,
@@ -62,7 +62,7 @@ pub struct Repository {
 }
 
 /// What will be different in a worktree from what somebody may expect.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Notes {
     /// How many submodules there are; in a worktree they stay empty directories.
     pub submodules: usize,
@@ -75,7 +75,7 @@ pub struct Notes {
 }
 
 /// A worktree that was made. Everything that recognises it again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Worktree {
     /// Where it is, canonical.
     pub path: PathBuf,

@@ -5,6 +5,7 @@
 
 mod asking;
 mod caller;
+mod clocks;
 mod commands;
 mod costs;
 mod full_disk;

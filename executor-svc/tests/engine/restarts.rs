@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use executor_svc::engine::Order;
 use gatehouse_proto::codes::ErrorCode;
-use gatehouse_proto::v1::SessionStatus;
+use gatehouse_proto::v1::{self, SessionStatus};
 
 use super::house::*;
 
@@ -83,14 +83,20 @@ async fn a_starting_executor_launches_what_was_not_launched_and_leaves_time_to_c
     let run = session.state.run().unwrap().id.clone();
     assert_eq!(
         house.orders.try_recv().unwrap(),
-        Order::Launch { session: session.id.clone(), run: run.clone(), epoch: 1 }
+        Order::Launch { session: session.id.clone(), run: run.clone(), epoch: 2 }
     );
     assert_eq!(session.lease.left(house.engine.now()), Duration::from_secs(60));
     // The next one finds a link token that no process can have been given: nobody knows of a process.
-    let _ = house.shim(&started).await;
+    let old = house.shim(&started).await;
     house.close().await;
     let mut house = ground.open();
     house.runners.adopt_all().await.unwrap();
-    assert_eq!(house.orders.try_recv().unwrap(), Order::Launch { session: session.id, run, epoch: 1 });
+    assert_eq!(house.orders.try_recv().unwrap(), Order::Launch { session: session.id, run, epoch: 3 });
+    let refused = old.open(v1::open_turn_request::Key::FirstOfRun(1)).await.unwrap_err();
+    assert_eq!(
+        refused.code(),
+        tonic::Code::PermissionDenied,
+        "an old epoch has no token any more: {refused}"
+    );
     house.close().await;
 }

@@ -28,6 +28,8 @@ mod reply;
 /// Paths that a tunnel asks in order to learn whether there is a log-in. There is none.
 const NO_LOG_IN: [&str; 2] =
     ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"];
+/// Whoever sends this only wants to know whether we work (`gatehouse doctor`): it is no client that was here.
+const PROBE: &str = "x-gatehouse-probe";
 /// How much of a request that is refused anyway is read to find its id.
 const PEEKED: usize = 64 * 1024;
 /// How long calls that are being answered may take to end, once the front is to end.
@@ -97,8 +99,14 @@ impl HttpFront {
         let mut response = if NO_LOG_IN.contains(&path) {
             (StatusCode::NOT_FOUND, "not found\n").into_response()
         } else {
+            let probe = request.headers().contains_key(PROBE);
             let (method, answered) = self.route(request).await;
-            let response = answered.unwrap_or_else(|rejection| self.refuse(&rejection));
+            let response = answered.unwrap_or_else(|rejection| {
+                if !probe {
+                    self.serving.contact.refused(reply::code_label(rejection.code));
+                }
+                self.refuse(&rejection)
+            });
             let status = reply::status_label(response.status());
             self.serving.metrics.request(method, status, began.elapsed());
             response
@@ -127,7 +135,7 @@ impl HttpFront {
             (_, Err(rejection)) => Err(rejection),
             ("/healthz", Ok(())) => only_get(&parts).map(|()| reply::plain(StatusCode::OK, "ok\n")),
             ("/readyz", Ok(())) => self.ready(&parts).await,
-            ("/metrics", Ok(())) => self.metrics(&parts),
+            ("/metrics", Ok(())) => self.metrics(&parts).await,
             _ => self.nowhere(&parts, body).await,
         };
         ("-", answered)
@@ -141,11 +149,12 @@ impl HttpFront {
         })
     }
 
-    fn metrics(&self, parts: &Parts) -> Result<Response<Body>, Rejection> {
+    async fn metrics(&self, parts: &Parts) -> Result<Response<Body>, Rejection> {
         self.access.check_key(&parts.headers)?;
         only_get(parts)?;
-        let mut response =
-            reply::plain(StatusCode::OK, self.serving.metrics.render(self.serving.waits.waiting()));
+        let figures = self.serving.executor.figures().await;
+        let text = self.serving.metrics.render(self.serving.waits.waiting(), figures.as_deref());
+        let mut response = reply::plain(StatusCode::OK, text);
         let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
         response.headers_mut().insert(CONTENT_TYPE, kind);
         Ok(response)
@@ -175,7 +184,12 @@ impl HttpFront {
             Err(rejection) => return ("-", Err(rejection)),
         };
         let method = match &message {
-            Message::Request { method, .. } => method,
+            Message::Request { method, whole, .. } => {
+                if !parts.headers.contains_key(PROBE) {
+                    self.serving.contact.request(method, whole);
+                }
+                method
+            }
             Message::Notification { .. } => "notification",
         };
         (method, self.hand_over(library, parts, message).await)

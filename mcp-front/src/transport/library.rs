@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
+use gatehouse_proto::digest::digest;
 use gatehouse_proto::refusal::Refusal;
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Serving;
 use crate::cli::Protocol;
+use crate::contact::Contact;
 use crate::errors;
 use crate::metrics::Metrics;
 use crate::surface::{Effect, Surface, ToolOutput, ToolSpec};
@@ -45,6 +47,7 @@ pub(super) struct Server {
     versions: &'static [ProtocolVersion],
     metrics: Arc<Metrics>,
     closing: CancellationToken,
+    contact: Contact,
 }
 
 impl Server {
@@ -54,13 +57,16 @@ impl Server {
             .with_server_info(identity)
             .with_protocol_version(ProtocolVersion::V_2025_11_25)
             .with_instructions(surface.instructions);
+        let tools: Arc<[Tool]> = surface.tools.iter().map(listed).collect();
+        serving.contact.serves(digest(&serde_json::json!(tools.as_ref())));
         Self {
             surface: surface.clone(),
-            tools: surface.tools.iter().map(listed).collect(),
+            tools,
             config: Arc::new(config),
             versions: offered(serving.protocol),
             metrics: Arc::clone(&serving.metrics),
             closing: serving.closing.clone(),
+            contact: serving.contact.clone(),
         }
     }
 
@@ -73,13 +79,15 @@ impl Server {
         let (Some(name), Some(answer)) = (known, self.surface.handler.call(tool, arguments)) else {
             return Err(self.unknown_tool(tool));
         };
-        let began = Instant::now();
+        self.contact.tool(name);
+        let (began, answering) = (Instant::now(), self.contact.answering(name));
         let answered = tokio::select! {
             answered = answer => answered,
             () = self.closing.cancelled() => Err(errors::closing()),
         };
         let outcome = answered.as_ref().map_or_else(|refusal| refusal.code.as_str(), |_| "ok");
         self.metrics.tool(name, outcome, began.elapsed());
+        answering.ended();
         Ok(match answered {
             Ok(output) => succeeded(output),
             Err(refusal) => self.refused(&refusal),
@@ -88,11 +96,13 @@ impl Server {
 
     fn refused(&self, refusal: &Refusal) -> CallToolResult {
         self.metrics.refusal("tool", refusal.code.as_str());
+        self.contact.refused(refusal.code.as_str());
         CallToolResult::error(vec![ContentBlock::text(errors::text(refusal))])
     }
 
     fn unknown_tool(&self, tool: &str) -> ErrorData {
         self.metrics.refusal("protocol", "unknown_tool");
+        self.contact.refused("unknown_tool");
         let shown: String = tool.chars().take(QUOTED).collect();
         let names: Vec<_> = self.tools.iter().map(|tool| tool.name.as_ref()).collect();
         ErrorData::invalid_params(

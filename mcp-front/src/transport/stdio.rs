@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::jsonrpc::{self, INVALID_PARAMS, INVALID_REQUEST, Message, Rejection};
 use super::library::Server;
 use super::{MAX_MESSAGE_BYTES, Serving};
+use crate::contact::Contact;
 
 /// How many lines may wait to be written.
 const LINES_AHEAD: usize = 64;
@@ -46,6 +47,7 @@ pub async fn serve(
         output: Some(lines_out),
         writer,
         under_way: UnderWay::default(),
+        contact: serving.contact.clone(),
         closing: serving.closing.clone(),
     };
     // No handshake is demanded: a client that was restarted, or that never sends one, is served all the same.
@@ -82,6 +84,7 @@ struct Lines<R> {
     output: Option<mpsc::Sender<Vec<u8>>>,
     writer: JoinHandle<io::Result<()>>,
     under_way: UnderWay,
+    contact: Contact,
     closing: CancellationToken,
 }
 
@@ -109,7 +112,10 @@ impl<R: AsyncBufRead + Send + Unpin> Lines<R> {
     /// What of a line may go on to the library.
     fn admit(&self, line: &[u8]) -> Result<ClientJsonRpcMessage, Rejection> {
         let (id, whole) = match jsonrpc::read(line)? {
-            Message::Request { id, whole, .. } => (Some(id), whole),
+            Message::Request { id, method, whole } => {
+                self.contact.request(method, &whole);
+                (Some(id), whole)
+            }
             Message::Notification { whole } => (None, whole),
         };
         if id.is_none() {

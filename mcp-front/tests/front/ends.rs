@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
-use gatehouse_proto::v1::SessionStatus;
+use gatehouse_proto::v1::{Contact, SessionStatus};
 use serde_json::json;
 
 use crate::client::{Ask, initialize, request, tool};
@@ -58,8 +58,40 @@ fn metrics_count_requests_tools_and_refusals() {
         "gatehouse_front_refusals_total{layer=\"protocol\",code=\"parse_error\"} 1",
         "gatehouse_front_refusals_total{layer=\"protocol\",code=\"unknown_tool\"} 1",
         "gatehouse_front_waiting_polls 0",
+        "gatehouse_front_executor_up 1\ngatehouse_turns_total 7",
     ] {
         assert!(reply.body.contains(&format!("{line}\n")), "{line} not in\n{}", reply.body);
+    }
+}
+
+#[test]
+fn the_executor_is_told_what_reached_the_front_but_not_what_a_probe_sent() {
+    let front = HttpFront::start(&[]);
+    let executor =
+        Executor::start(&front.runtime_dir, |_| Answer::Reply(Box::new(session(SessionStatus::Idle))));
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
+    Ask::message(&list).with("X-Gatehouse-Probe", "doctor").send(&front);
+    Ask::post("x").with("X-Gatehouse-Probe", "doctor").send(&front);
+    Ask::message(&tool("native_session_status", json!({}))).send(&front);
+    let seen = told(&executor, |seen| seen.refusal.is_some());
+    assert_eq!(seen.refusal.unwrap().what, "invalid_argument");
+    assert_eq!(seen.request.unwrap().what, "native_session_status");
+    assert_eq!((seen.listed, seen.tools_sha256.len()), (None, 64));
+    Ask::message(&list).send(&front);
+    let seen = told(&executor, |seen| seen.listed.is_some());
+    assert_eq!(seen.listed.unwrap().what, seen.tools_sha256);
+}
+
+/// What the executor was told, once it is enough.
+fn told(executor: &Executor, enough: impl Fn(&Contact) -> bool) -> Contact {
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    loop {
+        let seen = executor.contact();
+        if enough(&seen) {
+            return seen;
+        }
+        assert!(std::time::Instant::now() < until, "not told in time: {seen:?}");
+        std::thread::yield_now();
     }
 }
 

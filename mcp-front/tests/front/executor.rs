@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use gatehouse_proto::refusal::Refusal;
 use gatehouse_proto::socket::{self, Role};
 use gatehouse_proto::v1::{
-    ContinueRequest, NetworkBoundary, ReadyReply, ReadyRequest, RecoverRequest, ReplyRequest, SessionReply,
-    SessionStatus, SessionView, StartRequest, StatusRequest, StopRequest, SubagentPolicy, Workspace,
-    WorkspaceKind,
+    Contact, ContinueRequest, MetricsReply, MetricsRequest, NetworkBoundary, NoteReply, ReadyReply,
+    ReadyRequest, RecoverRequest, ReplyRequest, SessionReply, SessionStatus, SessionView, StartRequest,
+    StatusRequest, StopRequest, SubagentPolicy, Workspace, WorkspaceKind,
     front_server::{Front, FrontServer},
 };
 use mcp_front::executor::Call;
@@ -34,6 +34,7 @@ struct Scripted {
     script: Script,
     asked: Arc<Mutex<Vec<Call>>>,
     finished: Arc<Mutex<usize>>,
+    contact: Arc<Mutex<Contact>>,
 }
 
 impl Scripted {
@@ -75,6 +76,13 @@ impl Front for Scripted {
     async fn ready(&self, _: Request<ReadyRequest>) -> Result<Response<ReadyReply>, Status> {
         Ok(Response::new(ReadyReply {}))
     }
+    async fn note(&self, request: Request<Contact>) -> Result<Response<NoteReply>, Status> {
+        *self.contact.lock().unwrap() = request.into_inner();
+        Ok(Response::new(NoteReply {}))
+    }
+    async fn metrics(&self, _: Request<MetricsRequest>) -> Result<Response<MetricsReply>, Status> {
+        Ok(Response::new(MetricsReply { text: "gatehouse_turns_total 7\n".to_owned() }))
+    }
 }
 
 /// A running server. Dropping it breaks every connection at once, like a killed process.
@@ -88,7 +96,12 @@ pub struct Executor {
 
 impl Executor {
     pub fn start(runtime_dir: &Path, script: impl Fn(&Call) -> Answer + Send + Sync + 'static) -> Self {
-        let scripted = Scripted { script: Arc::new(script), asked: Arc::default(), finished: Arc::default() };
+        let scripted = Scripted {
+            script: Arc::new(script),
+            asked: Arc::default(),
+            finished: Arc::default(),
+            contact: Arc::default(),
+        };
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let service = FrontServer::new(scripted.clone()).max_decoding_message_size(socket::MAX_MESSAGE);
@@ -106,6 +119,10 @@ impl Executor {
 
     pub fn asked(&self) -> Vec<Call> {
         self.scripted.asked.lock().unwrap().clone()
+    }
+
+    pub fn contact(&self) -> Contact {
+        self.scripted.contact.lock().unwrap().clone()
     }
 
     pub fn finished(&self) -> usize {

@@ -51,6 +51,8 @@ impl Gateway {
                 .add(Way::Operator, format!("{:?}", actions.expect("actions are listed").into_inner()));
             self.cli(&["show", &id]);
             self.cli(&["show", &id, "--json"]);
+            let report = self.cli(&["export", &id]);
+            assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
         }
         self.cli(&["sessions", "--all"]);
         self.cli(&["sessions", "--all", "--json"]);

@@ -59,7 +59,7 @@ pub(super) fn listed(
     Ok(actions)
 }
 
-fn action_view(row: ActionRow, uncertain: &[ToolCallId]) -> Result<v1::ActionView, LedgerError> {
+pub(super) fn action_view(row: ActionRow, uncertain: &[ToolCallId]) -> Result<v1::ActionView, LedgerError> {
     let waits = uncertain.iter().any(|id| id.as_str() == row.id);
     Ok(v1::ActionView {
         write: row.intent.as_deref().map(write_view).transpose()?,

@@ -72,8 +72,11 @@ pub(in crate::session) fn stop(mut session: Session, id: &SubagentId, why: Strin
 /// The process is seen to be gone.
 pub(in crate::session) fn gone(mut session: Session, now: Timestamp, run_id: &RunId, why: &str) -> Step {
     let mut effects = Vec::new();
-    let failure = SubagentFailure::new("runner_gone", why);
-    close(&mut session, SubagentEnd::Failed(failure), &mut effects);
+    let end = match &session.subagent {
+        Some(subagent) if subagent.has_answered() => SubagentEnd::Finished,
+        _ => SubagentEnd::Failed(SubagentFailure::new("runner_gone", why)),
+    };
+    close(&mut session, end, &mut effects);
     effects.retain(|effect| !matches!(effect, Effect::EndRunner { run_id: of, .. } if of == run_id));
     if let Some(Subagent { state: SubagentState::Stopping { process, .. }, .. }) = &mut session.subagent {
         *process = Process::Gone;

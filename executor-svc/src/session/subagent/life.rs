@@ -154,14 +154,15 @@ pub(in crate::session) fn end(
     outcome: RunOutcome,
 ) -> Step {
     let Some(subagent) = &mut session.subagent else { return done(session, Vec::new()) };
-    let answered = subagent.run.calls.is_empty() && subagent.run.answered.is_some();
+    let answered = subagent.has_answered();
     let end = match outcome {
-        RunOutcome::Finished if answered && subagent.state == SubagentState::Working => SubagentEnd::Finished,
+        // Its model has said it and the ledger has it; how the process ends takes nothing back.
+        RunOutcome::Finished | RunOutcome::Failed(_) if answered => SubagentEnd::Finished,
         RunOutcome::Finished => SubagentEnd::Failed(SubagentFailure::new(
             "claude_exited",
             "the subagent's Claude Code ended in the middle of its work",
         )),
-        RunOutcome::Failed(failure) => {
+        RunOutcome::Failed(failure) | RunOutcome::Erred(failure) => {
             SubagentEnd::Failed(SubagentFailure::new(&failure.code, failure.message))
         }
     };

@@ -8,7 +8,7 @@ use crate::config::Route;
 use crate::session::state::Run;
 
 /// How able a subagent is asked for. It fixes the route, and nothing else does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grade {
     /// Everyday work.
@@ -44,7 +44,7 @@ impl Grade {
 }
 
 /// What a subagent may take in all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SubagentLimits {
     /// Model requests that it may make.
     pub turns: u32,
@@ -53,7 +53,7 @@ pub struct SubagentLimits {
 }
 
 /// What it has taken, as the provider counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// Tokens that were sent.
     pub input_tokens: u64,
@@ -73,7 +73,7 @@ impl Usage {
 }
 
 /// An active subagent. One that is over stands in the ledger alone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Subagent {
     /// Its id.
     pub id: SubagentId,
@@ -98,7 +98,7 @@ pub struct Subagent {
 }
 
 /// Where an active subagent stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SubagentState {
     /// Its Claude Code is being launched.
@@ -122,7 +122,7 @@ pub enum SubagentState {
 }
 
 /// Whether a process that is to end has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Process {
     /// Not known yet.
@@ -132,7 +132,7 @@ pub enum Process {
 }
 
 /// What a subagent comes to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SubagentEnd {
     /// Its model answered with text and no calls.
@@ -156,7 +156,7 @@ impl SubagentEnd {
 }
 
 /// Why a subagent could not go on. Told as it is: nothing else is tried instead.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct SubagentFailure {
     /// One stable word of `docs/errors.md`.
     pub kind: String,
@@ -196,6 +196,12 @@ impl Subagent {
             SubagentState::Asking { .. } | SubagentState::Working => "running",
             SubagentState::Stopping { .. } => "stopping",
         }
+    }
+
+    /// Whether its model has given its final answer: a text and no calls.
+    #[must_use]
+    pub fn has_answered(&self) -> bool {
+        self.state == SubagentState::Working && self.run.calls.is_empty() && self.run.answered.is_some()
     }
 
     /// Whether it is on its way out.

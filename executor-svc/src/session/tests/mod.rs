@@ -1,5 +1,6 @@
 //! The machine from outside: every cell of the state table, and what must hold over any sequence of commands.
 
+mod ends;
 mod invariants;
 mod operating;
 mod subagent;

@@ -53,9 +53,9 @@ impl Connection {
             }
         }
         if chunked {
-            chunks(stream, each)?
+            chunks(stream, each)?;
         } else {
-            exactly(stream, length, each)?
+            exactly(stream, length, each)?;
         }
         let good = status.split(' ').nth(1).is_some_and(|code| code.starts_with('2'));
         if good { Ok(()) } else { Err(std::io::Error::other(format!("answered {status:?}"))) }

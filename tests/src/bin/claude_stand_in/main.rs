@@ -44,7 +44,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     std::io::stdin().read_to_string(&mut prompt).map_err(|error| error.to_string())?;
     let mut tools = tools::Tools::connect(arguments)?;
     say(&init_line(arguments).to_string())?;
-    let mut turns = turns::Turns::begin(arguments, prompt)?;
+    let mut turns = turns::Turns::begin(arguments, &prompt)?;
     let mut count = 0;
     loop {
         count += 1;
@@ -56,7 +56,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         }
         let results: Vec<Value> =
             answer.calls.iter().map(|call| tools.call(call)).collect::<Result<_, _>>()?;
-        turns.results(&answer, results);
+        turns.results(&answer, &results);
     }
 }
 

@@ -42,7 +42,7 @@ pub struct Turns {
 
 impl Turns {
     /// Begins with the prompt, and writes it down.
-    pub fn begin(arguments: &Arguments, prompt: String) -> Result<Self, String> {
+    pub fn begin(arguments: &Arguments, prompt: &str) -> Result<Self, String> {
         let first = json!({"role": "user", "content": [{"type": "text", "text": prompt}]});
         note(arguments, &first).map_err(|error| format!("the transcript: {error}"))?;
         let header = format!("x-api-key: {}", arguments.api_key);
@@ -72,7 +72,7 @@ impl Turns {
     }
 
     /// Adds what came of the calls.
-    pub fn results(&mut self, answer: &Answer, results: Vec<Value>) {
+    pub fn results(&mut self, answer: &Answer, results: &[Value]) {
         let calls = answer
             .calls
             .iter()
