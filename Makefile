@@ -24,7 +24,7 @@ BENCH_PEERS := $(BUILD)/bench-peers
 MUSL := $(shell uname -m)-unknown-linux-musl
 STATIC_LAUNCHER := $(BUILD)/$(MUSL)/release/sandbox-launch
 INSTALLED := installed_read installed_prompts installed_replay installed_retries installed_commands \
-	installed_direct_write installed_write installed_undo installed_skills installed_tunnel \
+	installed_direct_write installed_write installed_undo installed_skills installed_deepseek installed_tunnel \
 	installed_export fail_points killed_writes guarded_reads real_projects confinement runners chaos
 SURFACE := contract cli services doctor metrics house documents many_sessions
 FOREIGN := foreign foreign_projects foreign_report foreign_automation services_instance
@@ -85,6 +85,18 @@ test-installed-direct-write: build claude ## Only the suite that changes a real 
 	cargo test --locked -p gatehouse-tests --test installed_direct_write --test installed_undo
 test-installed-skills: build claude ## Only the suite about skills with it
 	cargo test --locked -p gatehouse-tests --test installed_skills
+
+.PHONY: test-installed-deepseek
+test-installed-deepseek: build claude ## Only the suite of the DeepSeek subagent, with a DeepSeek on loopback
+	cargo test --locked -p gatehouse-tests --test installed_deepseek
+
+.PHONY: smoke-deepseek
+smoke-deepseek: ## One small task for the real DeepSeek: costs money, asks first, never in CI
+	@tests/smoke-deepseek $(MAKE) --no-print-directory smoke-deepseek-now
+
+.PHONY: smoke-deepseek-now
+smoke-deepseek-now: build claude
+	cargo test --locked -p gatehouse-tests --features smoke --test smoke_deepseek -- --nocapture
 
 .PHONY: installed
 installed:

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use gatehouse_proto::ids::SessionId;
+use gatehouse_proto::ids::{SessionId, SubagentId};
 use gatehouse_proto::socket::make_private_dir;
 
 /// Where a session keeps what Claude Code needs.
@@ -17,6 +17,12 @@ impl SessionFolders {
     #[must_use]
     pub fn of(state_dir: &Path, session: &SessionId) -> Self {
         Self { top: state_dir.join("sessions").join(session.as_str()) }
+    }
+
+    /// The folders of a subagent: as private from the session's own as from everybody else.
+    #[must_use]
+    pub fn of_subagent(&self, subagent: &SubagentId) -> Self {
+        Self { top: self.top.join("subagents").join(subagent.as_str()) }
     }
 
     /// Claude Code's HOME.

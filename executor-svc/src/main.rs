@@ -25,6 +25,7 @@ use executor_svc::rpc::{self, Services, Sockets};
 use executor_svc::runner::{Runners, claude_binary};
 use executor_svc::skill::Skills;
 use executor_svc::state_lock::{LockError, StateLock};
+use executor_svc::subagent::Broker;
 use executor_svc::worktree::{WorktreeSettings, Worktrees};
 use gatehouse_proto::socket::make_private_dir;
 use nix::sys::stat::Mode;
@@ -171,6 +172,7 @@ fn file_policy(settings: &Settings) -> Result<FilePolicy, Failure> {
     let mut own_dirs =
         vec![settings.state_dir.clone(), settings.runtime_dir.clone(), settings.front.key_file.clone()];
     own_dirs.extend(settings.config_file.clone());
+    own_dirs.extend(settings.deepseek.iter().map(|deepseek| deepseek.credential_file.clone()));
     let config = FilePolicyConfig {
         homes: std::env::var_os("HOME").map(PathBuf::from).into_iter().collect(),
         read_roots: settings.files.read_roots.clone(),
@@ -239,7 +241,7 @@ async fn serve(settings: Settings, umask: Mode) -> Result<(), Failure> {
     let worktrees = Arc::new(worktrees(&engine));
     let runners = Runners::new(engine.clone(), worktrees.clone());
     runners.adopt_all().await?;
-    tokio::spawn(runners.clone().serve(ordered));
+    tokio::spawn(runners.clone().serve(ordered, Broker::new(engine.clone())));
     let (shutdown, mut asked) = mpsc::channel(1);
     let (over, end) = watch::channel(false);
     let services = Services { actions, engine, runners, worktrees, shutdown };

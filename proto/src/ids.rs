@@ -102,6 +102,10 @@ minted_id!(
     ToolCallId, "toolu_", 24, "a tool call id (`toolu_` and 24 hexadecimal digits)"
 );
 minted_id!(
+    /// A subagent of a session: one isolated sub-session with a model of its own.
+    SubagentId, "sub_", 32, "a subsession id (`sub_` and 32 hexadecimal digits)"
+);
+minted_id!(
     /// The right to act on a session until it expires or is rotated.
     LeaseId, "lease_", 32, "a lease id (`lease_` and 32 hexadecimal digits)"
 );

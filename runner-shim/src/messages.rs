@@ -47,6 +47,8 @@ pub struct Bridge {
     pub link: Link,
     /// The run's number, which stands in the marker of its prompt.
     pub ordinal: u32,
+    /// The model name that answers carry.
+    pub model: std::sync::Arc<str>,
     /// Between two signs of life on an open answer.
     pub ping: Duration,
     /// Turns wait for this.

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 /// The name of our MCP server inside Claude Code, and so the prefix of every tool's name there.
 pub const SERVER_NAME: &str = "gatehouse";
 
-/// The one model name that is ever asked for; it means ChatGPT.
-pub const MODEL: &str = "chatgpt-main";
+/// The model name that is asked for unless the executor says another; it means ChatGPT.
+const MODEL: &str = "chatgpt-main";
 
 /// What a tool is called inside Claude Code.
 pub fn claude_tool_name(logical: &str) -> String {
@@ -95,6 +95,8 @@ pub struct Plan {
     pub claude_session_id: String,
     /// Begin or go on.
     pub start: SessionStart,
+    /// The model name that Claude Code is started with.
+    pub model: String,
     /// Marker and prompt.
     pub stdin_text: String,
     /// Claude Code's executable.
@@ -132,8 +134,13 @@ impl TryFrom<v1::RunPlan> for Plan {
         if uuid::Uuid::parse_str(&plan.claude_session_id).is_err() {
             return Err(BadPlan { what: "the session id is not a UUID" });
         }
+        let model = if plan.model.is_empty() { MODEL.to_owned() } else { plan.model };
+        if !model.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+            return Err(BadPlan { what: "the model's name is not plain" });
+        }
         Ok(Self {
             ordinal: plan.run_ordinal,
+            model,
             claude_session_id: plan.claude_session_id,
             start: if plan.resume { SessionStart::Resume } else { SessionStart::New },
             stdin_text: plan.stdin_text,
@@ -207,7 +214,7 @@ pub(crate) mod tests {
     fn a_plan_is_taken_with_its_bounds() {
         let plan = plan();
         assert_eq!(plan.start, SessionStart::New);
-        assert_eq!(plan.expected_version, None);
+        assert_eq!((plan.expected_version, plan.model.as_str()), (None, "chatgpt-main"));
         assert_eq!(plan.ping, Duration::from_secs(1));
         assert_eq!(plan.stream_idle_timeout_ms, LONGEST_TIMER_MS);
         assert_eq!(plan.tools[0].access, Access::ReadOnly);
@@ -215,7 +222,8 @@ pub(crate) mod tests {
 
     #[test]
     fn an_unusable_plan_is_refused() {
-        let bad: [fn(&mut v1::RunPlan); 5] = [
+        let bad: [fn(&mut v1::RunPlan); 6] = [
+            |plan| plan.model = "a b".into(),
             |plan| plan.home_dir = "relative".into(),
             |plan| plan.claude_binary = String::new(),
             |plan| plan.claude_session_id = "--resume".into(),

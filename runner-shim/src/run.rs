@@ -139,6 +139,7 @@ impl Run {
             link: self.link.clone(),
             binding: binding.clone(),
             ordinal: self.plan.ordinal,
+            model: self.plan.model.as_str().into(),
             ping: self.plan.ping,
             setup,
             orders: self.orders.clone(),

@@ -15,6 +15,7 @@ pub mod binaries;
 pub mod commands;
 #[cfg(target_os = "linux")]
 pub mod confinement;
+pub mod deepseek;
 pub mod dice;
 pub mod gateway;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

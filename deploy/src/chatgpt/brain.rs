@@ -23,6 +23,8 @@ pub struct Start {
     pub working_directory: String,
     /// `capability_profile`.
     pub profile: &'static str,
+    /// `subagent_policy`, unless it is left out.
+    pub subagent_policy: Option<&'static str>,
     /// `idempotency_key`.
     pub idempotency_key: String,
     /// `wait_seconds`.
@@ -40,6 +42,7 @@ impl Start {
             prompt: prompt.into(),
             working_directory: working_directory.into(),
             profile: "read_only",
+            subagent_policy: None,
             idempotency_key: fresh_id(),
             wait_seconds: 30,
             label: None,
@@ -57,6 +60,9 @@ impl Start {
             "capability_profile": self.profile,
             "wait_seconds": self.wait_seconds,
         });
+        if let Some(policy) = self.subagent_policy {
+            arguments["subagent_policy"] = json!(policy);
+        }
         if let Some(label) = &self.label {
             arguments["session_label"] = json!(label);
         }

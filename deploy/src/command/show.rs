@@ -2,6 +2,7 @@
 
 use gatehouse_proto::v1::{
     ActionView, GetSessionRequest, ListActionsRequest, SessionStatus, SessionView, SkillSnapshot,
+    SubsessionView,
 };
 
 use super::view::{action_json, ago, known, moment, session_json, short};
@@ -25,6 +26,7 @@ pub(super) async fn run(mut operator: Operator, options: Show, screen: &mut Scre
     show_run(&session, screen)?;
     show_turn(&session, screen)?;
     show_endings(&session, screen)?;
+    show_subagents(&session, screen)?;
     show_actions(&actions, screen)?;
     show_uncertain(&session, &actions, screen)?;
     Ok(())
@@ -141,6 +143,26 @@ fn show_endings(session: &SessionView, screen: &mut Screen) -> std::io::Result<(
     Ok(())
 }
 
+fn show_subagents(session: &SessionView, screen: &mut Screen) -> std::io::Result<()> {
+    if session.deepseek_subsessions.is_empty() {
+        return Ok(());
+    }
+    screen.line("")?;
+    screen.heading("Subagents")?;
+    let row = |subsession: &SubsessionView| {
+        vec![
+            subsession.subsession_id.clone(),
+            subsession.status.clone(),
+            subsession.error.clone().unwrap_or_else(|| "-".to_owned()),
+            clean(&subsession.route, 40),
+            subsession.requests.to_string(),
+            format!("{} + {}", subsession.input_tokens, subsession.output_tokens),
+        ]
+    };
+    let rows: Vec<_> = session.deepseek_subsessions.iter().map(row).collect();
+    screen.table(&["SUBAGENT", "STATUS", "ERROR", "MODEL", "REQUESTS", "TOKENS"], &rows)
+}
+
 fn show_actions(actions: &[ActionView], screen: &mut Screen) -> std::io::Result<()> {
     if actions.is_empty() {
         return Ok(());
@@ -188,7 +210,10 @@ fn action_row(action: &ActionView) -> Vec<String> {
     };
     vec![
         action.tool_call_id.clone(),
-        clean(&action.name, 40),
+        match &action.subsession_id {
+            Some(_) => format!("{} (subagent)", clean(&action.name, 40)),
+            None => clean(&action.name, 40),
+        },
         action.state.clone(),
         result.to_owned(),
         change(action),

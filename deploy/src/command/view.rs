@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gatehouse_proto::v1::{ActionView, CurrentRun, PendingTurn, SessionView, ToolResult};
+use gatehouse_proto::v1::{ActionView, CurrentRun, PendingTurn, SessionView, SubsessionView, ToolResult};
 use serde_json::{Value, json};
 
 /// A time as RFC 3339, in UTC, to the second.
@@ -49,6 +49,8 @@ pub(super) fn session_json(session: &SessionView) -> Value {
         "session_label": session.session_label,
         "capability_profile": known(session.capability_profile().name()),
         "subagent_policy": known(session.subagent_policy().name()),
+        "active_deepseek_subsession_id": session.active_deepseek_subsession_id,
+        "deepseek_subsessions": session.deepseek_subsessions.iter().map(subsession_json).collect::<Vec<_>>(),
         "working_directory": session.working_directory,
         "source_directory": session.source_directory,
         "claude_session_id": session.claude_session_id,
@@ -90,6 +92,16 @@ fn add_endings(all: &mut Value, session: &SessionView) {
     all["terminal"] = json!(session.terminal.as_ref().map(|end| json!({
         "status": known(end.status().name()), "reason": end.reason, "at": moment(end.at_ms),
     })));
+}
+
+fn subsession_json(subsession: &SubsessionView) -> Value {
+    json!({
+        "subsession_id": subsession.subsession_id, "status": subsession.status, "grade": subsession.grade,
+        "route": subsession.route, "started_by": subsession.started_by,
+        "started_at": moment(subsession.started_at_ms), "ended_at": subsession.ended_at_ms.map(moment),
+        "model": subsession.model, "model_verified": subsession.model_verified, "requests": subsession.requests,
+        "input_tokens": subsession.input_tokens, "output_tokens": subsession.output_tokens, "error": subsession.error,
+    })
 }
 
 fn run_json(run: &CurrentRun) -> Value {
@@ -141,6 +153,7 @@ pub(super) fn action_json(action: &ActionView) -> Value {
             "file_path": write.file_path, "before_sha256": write.before_sha256, "after_sha256": write.after_sha256,
         })),
         "undoes": action.undoes,
+        "subsession_id": action.subsession_id,
     })
 }
 

@@ -17,6 +17,7 @@ mod prune;
 mod reconcile;
 mod resolve;
 mod short;
+mod subagent;
 mod undo;
 
 use std::collections::HashMap;
@@ -35,7 +36,7 @@ use crate::files::{Root, SessionFiles};
 use crate::ledger::LedgerError;
 use crate::ledger::actions::{self, ActionRow};
 use crate::ledger::once::Claim;
-use crate::session::{CallState, Command, Refusal, Session, State};
+use crate::session::{CallState, Command, Refusal, Run, Session, State, SubagentState};
 use crate::tools::{self, CheckedInput, ReadingInput, Receipt, ReceiptBudget, ToolContext, ToolName};
 
 use change::Workshop;
@@ -227,6 +228,7 @@ impl Actions {
             CheckedInput::Reading(input) => self.look(open, input, flight).await,
             CheckedInput::Change(input) => self.change(open, input, flight).await,
             CheckedInput::Command(call) => self.run_command(open, call, flight).await,
+            CheckedInput::Subagent(input) => self.subagent(open, input, flight).await,
         }
     }
 
@@ -332,9 +334,18 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     Ok(tokio::task::spawn_blocking(work).await.map_err(|error| LedgerError::damaged("tool", error))?)
 }
 
-/// Whether this is a call that the session's present run may make.
+/// The session's run, or its subagent's, if that works on a reply.
+fn at_work<'a>(session: &'a Session, run: &RunId) -> Option<&'a Run> {
+    match (session.subagent_of(run), &session.state) {
+        (Some(subagent), _) => (subagent.state == SubagentState::Working).then_some(&subagent.run),
+        (None, State::Running(run)) => Some(run),
+        _ => None,
+    }
+}
+
+/// Whether this is a call that the session's present run, or its subagent's, may make.
 fn recognise(session: &Session, call: &Invocation) -> Result<(), Refusal> {
-    let State::Running(run) = &session.state else { return Err(Refusal::StaleRunner) };
+    let run = at_work(session, &call.run).ok_or(Refusal::StaleRunner)?;
     if run.id != call.run || run.epoch != call.epoch {
         return Err(Refusal::StaleRunner);
     }

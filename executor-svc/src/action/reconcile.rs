@@ -54,7 +54,7 @@ impl Actions {
                 self.settle(session, id, receipt).await
             }
             CheckedInput::Change(input) => self.reconcile_change(session, id, input, row).await,
-            CheckedInput::Reading(_) => {
+            CheckedInput::Reading(_) | CheckedInput::Subagent(_) => {
                 Err(LedgerError::damaged("action.state", "what only looks is never prepared").into())
             }
         }

@@ -51,6 +51,7 @@ mod tests {
             receipt_sha256: Some("ab".into()),
             intent: None,
             reverts: None,
+            subagent_id: None,
         }
     }
 

@@ -65,6 +65,7 @@ pub(super) struct File {
     pub skills: Skills,
     pub front: Front,
     pub log: Log,
+    pub deepseek: Deepseek,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -162,6 +163,27 @@ pub enum LogFormat {
 #[serde(default)]
 pub(super) struct Log {
     pub format: LogFormat,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Deepseek {
+    pub credential_file: Option<PathBuf>,
+    pub endpoint: Option<String>,
+    pub proxy: Option<String>,
+    pub flash_model: Option<String>,
+    pub flash_answers: Option<Vec<String>>,
+    pub pro_model: Option<String>,
+    pub pro_answers: Option<Vec<String>>,
+    pub executable: Option<PathBuf>,
+    pub seconds: Option<u64>,
+    pub turns: Option<u64>,
+    pub output_tokens: Option<u64>,
+    pub answer_tokens: Option<u64>,
+    pub answer_bytes: Option<u64>,
+    pub request_bytes: Option<u64>,
+    pub request_timeout_seconds: Option<u64>,
+    pub stream: Option<bool>,
 }
 
 /// Reads the file that the flag names, or the one at the usual place if it is there.

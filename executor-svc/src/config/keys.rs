@@ -51,6 +51,22 @@ pub const KEYS: &[Key] = &[
     key("front", "max_waits", "64"),
     key("front", "text_mirror", "\"summary\""),
     key("log", "format", "\"auto\""),
+    key("deepseek", "credential_file", "none: switched off"),
+    key("deepseek", "endpoint", "\"https://api.deepseek.com/anthropic\""),
+    key("deepseek", "proxy", "none"),
+    key("deepseek", "flash_model", "\"deepseek-flash\""),
+    key("deepseek", "flash_answers", "[\"deepseek-flash\", \"deepseek-v4-flash\"]"),
+    key("deepseek", "pro_model", "\"deepseek-v4-pro\""),
+    key("deepseek", "pro_answers", "[\"deepseek-v4-pro\"]"),
+    key("deepseek", "executable", "the same Claude Code"),
+    key("deepseek", "seconds", "1800"),
+    key("deepseek", "turns", "100"),
+    key("deepseek", "output_tokens", "200000"),
+    key("deepseek", "answer_tokens", "32000"),
+    key("deepseek", "answer_bytes", "4194304"),
+    key("deepseek", "request_bytes", "4194304"),
+    key("deepseek", "request_timeout_seconds", "600"),
+    key("deepseek", "stream", "true"),
 ];
 
 /// The key nearest to a mistyped one, if any is near.

@@ -3,6 +3,7 @@
 //! This is the only place that reads the configuration file. `gatehouse up` learns what it says by
 //! `executor-svc --check-config`.
 
+mod deepseek;
 mod file;
 mod keys;
 mod paths;
@@ -12,6 +13,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use deepseek::{DeepseekSettings, Route, RouteModel};
 pub use file::{HardLinks, LogFormat, Mirror, NetworkFileSystems, Protocols, WithoutExchange};
 pub use keys::{KEYS, Key};
 pub use paths::Overrides;
@@ -83,6 +85,8 @@ pub struct Settings {
     pub front: FrontSettings,
     /// The form of log lines.
     pub log_format: LogFormat,
+    /// The DeepSeek subagent; `None`: switched off.
+    pub deepseek: Option<DeepseekSettings>,
 }
 
 /// How Claude Code is found and started.

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::deepseek;
 use super::file::{self, File};
 use super::{
     ALLOWLIST_VARIABLE, AllowlistText, ClaudeSettings, CommandSettings, ConfigError, FileSettings,
@@ -83,6 +84,7 @@ pub(super) fn resolve(
         skills: skills(file.skills, environment)?,
         front: front(file.front, &state_dir)?,
         log_format: file.log.format,
+        deepseek: deepseek::resolve(file.deepseek)?,
         state_dir,
         runtime_dir,
         config_file,
@@ -250,11 +252,11 @@ fn candidates(
     Ok(places)
 }
 
-fn invalid(name: &str, why: impl Into<String>) -> ConfigError {
+pub(super) fn invalid(name: &str, why: impl Into<String>) -> ConfigError {
     ConfigError::Invalid { name: name.to_owned(), why: why.into() }
 }
 
-fn must_be_absolute(name: &str, path: PathBuf) -> Result<PathBuf, ConfigError> {
+pub(super) fn must_be_absolute(name: &str, path: PathBuf) -> Result<PathBuf, ConfigError> {
     if path.is_absolute() {
         Ok(path)
     } else {
@@ -266,7 +268,7 @@ fn each_absolute(name: &str, paths: Vec<PathBuf>) -> Result<Vec<PathBuf>, Config
     paths.into_iter().map(|path| must_be_absolute(name, path)).collect()
 }
 
-fn bounded(
+pub(super) fn bounded(
     name: &str,
     value: Option<u64>,
     default: u64,
@@ -280,7 +282,7 @@ fn bounded(
     }
 }
 
-fn seconds(
+pub(super) fn seconds(
     name: &str,
     value: Option<u64>,
     default: u64,
@@ -290,6 +292,6 @@ fn seconds(
 }
 
 /// For values whose range was checked to be small.
-fn narrow(value: u64) -> u32 {
+pub(super) fn narrow(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }

@@ -134,3 +134,92 @@ fn uncommented(example: &str) -> String {
         .collect::<Vec<_>>()
         .join("\n")
 }
+
+fn deepseek(lines: &str) -> Result<Option<DeepseekSettings>, ConfigError> {
+    with_file(&format!("[deepseek]\n{lines}")).map(|settings| settings.deepseek)
+}
+
+#[test]
+fn without_a_credential_file_there_is_no_deepseek_whatever_else_is_set() {
+    assert!(deepseek("seconds = 60\nendpoint = 'https://example.org/a'\n").unwrap().is_none());
+    let settings = deepseek("credential_file = '/k'\n").unwrap().unwrap();
+    assert_eq!(settings.endpoint, "https://api.deepseek.com/anthropic");
+    assert_eq!(settings.model(Route::Flash).name, "deepseek-flash");
+    assert_eq!(settings.model(Route::Pro).name, "deepseek-v4-pro");
+    assert_eq!(settings.model(Route::Pro).answers, ["deepseek-v4-pro"], "Flash does not count as Pro");
+    assert!(settings.proxy.is_none() && settings.executable.is_none());
+}
+
+#[test]
+fn the_credential_goes_over_https_or_stays_on_this_machine() {
+    for good in [
+        "https://example.org",
+        "http://127.0.0.1:8/x",
+        "http://localhost:8",
+        "http://[::1]:8",
+        "https://h:1/p/",
+    ] {
+        assert!(deepseek(&format!("credential_file = '/k'\nendpoint = '{good}'\n")).is_ok(), "{good}");
+    }
+    for bad in [
+        "http://example.org",
+        "http://127.0.0.1.example.org",
+        "http://localhost.example.org",
+        "http://user:pw@127.0.0.1",
+        "https://key@example.org",
+        "https://example.org/?key=1",
+        "ftp://127.0.0.1",
+        "example.org",
+        "/path",
+        "",
+    ] {
+        let error =
+            deepseek(&format!("credential_file = '/k'\nendpoint = '{bad}'\n")).unwrap_err().to_string();
+        assert!(error.contains("deepseek.endpoint"), "{bad}: {error}");
+    }
+}
+
+#[test]
+fn a_name_that_begins_with_claude_is_sent_to_nobody() {
+    for line in [
+        "flash_model = 'claude-sonnet-4'",
+        "pro_model = 'Claude-opus'",
+        "pro_answers = ['deepseek-v4-pro', 'claude-opus']",
+        "flash_answers = []",
+        "flash_model = ''",
+        "pro_model = 'two words'",
+    ] {
+        let error = deepseek(&format!("credential_file = '/k'\n{line}\n")).unwrap_err().to_string();
+        assert!(error.contains(line.split_once(' ').unwrap().0), "{error}");
+    }
+}
+
+#[test]
+fn a_proxy_is_what_the_file_says_and_never_what_the_environment_says() {
+    let given = Overrides {
+        environment: [
+            ("HTTPS_PROXY", "http://evil:1"),
+            ("https_proxy", "http://evil:1"),
+            ("HOME", "/home/u"),
+        ]
+        .map(|(name, value)| (OsString::from(name), OsString::from(value)))
+        .into(),
+        ..Overrides::default()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config.toml");
+    std::fs::write(&path, "[deepseek]\ncredential_file = '/k'\n").unwrap();
+    let settings = Settings::load(&Overrides { config: Some(path), ..given }).unwrap();
+    assert!(settings.deepseek.unwrap().proxy.is_none());
+    assert!(
+        deepseek("credential_file = '/k'\nproxy = 'http://127.0.0.1:3128'\n")
+            .unwrap()
+            .unwrap()
+            .proxy
+            .is_some()
+    );
+    for bad in ["https://p:1", "http://p", "http://p:1/x", "http://u:p@p:1", "socks5://p:1"] {
+        let error = deepseek(&format!("credential_file = '/k'\nproxy = '{bad}'\n")).unwrap_err().to_string();
+        assert!(error.contains("deepseek.proxy"), "{bad}: {error}");
+    }
+}

@@ -12,13 +12,14 @@ mod pulse;
 mod reading;
 mod record;
 mod recovery;
+mod subagent_record;
 mod territory;
 mod time;
 mod watchers;
 
 use std::sync::Arc;
 
-use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId};
+use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId, TurnId};
 use rusqlite::Connection;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Semaphore, watch};
@@ -95,6 +96,13 @@ pub enum Order {
         session: SessionId,
         /// The run.
         run: RunId,
+    },
+    /// Ask the provider of the session's subagent for this turn's answer.
+    Ask {
+        /// Its session.
+        session: SessionId,
+        /// The turn.
+        turn: TurnId,
     },
 }
 
@@ -428,6 +436,9 @@ impl Engine {
                 }
                 Effect::EndRunner { run_id, .. } => {
                     self.order(Order::End { session: session.id.clone(), run: run_id.clone() });
+                }
+                Effect::AskModel { turn_id } => {
+                    self.order(Order::Ask { session: session.id.clone(), turn: turn_id.clone() });
                 }
                 Effect::ActionCancelled { id, .. } => self.shared.performing.cancel(id),
                 Effect::TurnOpened { .. } => self.shared.metrics.turn(),

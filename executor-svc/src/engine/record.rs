@@ -3,6 +3,7 @@
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
+use super::subagent_record;
 use crate::clock::Timestamp;
 use crate::files::replace::Intent;
 use crate::ledger::{LedgerError, actions, journal, runs, sessions, skills, turns};
@@ -102,7 +103,8 @@ fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -
         Effect::WorktreeRemoved { registration } => json!({ "registration": registration }),
         Effect::LeaseRotated | Effect::LeaseRanOut | Effect::Stopped => json!({}),
         Effect::Attached => json!({ "enforced_by": session.enforced_by }),
-        Effect::Launch { .. } | Effect::EndRunner { .. } => Value::Null,
+        Effect::Launch { .. } | Effect::EndRunner { .. } | Effect::AskModel { .. } => Value::Null,
+        of_subagent => subagent_record::record(tx, session, of_subagent, now)?,
     })
 }
 

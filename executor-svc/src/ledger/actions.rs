@@ -40,8 +40,8 @@ pub struct NewAction<'a> {
 /// When the ledger cannot be written.
 pub fn insert(tx: &Connection, action: &NewAction<'_>) -> Result<(), LedgerError> {
     tx.prepare_cached(
-        "INSERT INTO action (id, session_id, run_id, turn_id, position, name, client_id, input, input_sha256, budget, state, authorised_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'authorised', ?11)",
+        "INSERT INTO action (id, session_id, run_id, turn_id, position, name, client_id, input, input_sha256, budget, state, authorised_at, subagent_id)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'authorised', ?11, (SELECT subagent_id FROM run WHERE id = ?3))",
     )?
     .execute(params![
         action.id.as_str(),
@@ -190,16 +190,18 @@ pub struct ActionRow {
     pub intent: Option<String>,
     /// The action that an undo undoes.
     pub reverts: Option<String>,
+    /// The subagent whose it is.
+    pub subagent_id: Option<String>,
 }
 
-const COLUMNS: &str = "id, session_id, run_id, turn_id, name, client_id, input, budget, state, authorised_at, finished_at, ok, code, receipt, receipt_sha256, intent, reverts";
+const COLUMNS: &str = "id, session_id, run_id, turn_id, name, client_id, input, budget, state, authorised_at, finished_at, ok, code, receipt, receipt_sha256, intent, reverts, subagent_id";
 
 fn select(which: &str) -> String {
     format!("SELECT {COLUMNS}, {} FROM action {which}", ACTION.whole())
 }
 
 fn row(row: &Row<'_>) -> rusqlite::Result<ActionRow> {
-    ACTION.check(row, 17)?;
+    ACTION.check(row, 18)?;
     Ok(ActionRow {
         id: row.get(0)?,
         session_id: row.get(1)?,
@@ -218,6 +220,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<ActionRow> {
         receipt_sha256: row.get(14)?,
         intent: row.get(15)?,
         reverts: row.get(16)?,
+        subagent_id: row.get(17)?,
     })
 }
 

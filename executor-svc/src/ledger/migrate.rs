@@ -18,11 +18,12 @@ pub const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0003_writing.sql"),
     include_str!("../../migrations/0004_contents.sql"),
     include_str!("../../migrations/0005_skills.sql"),
+    include_str!("../../migrations/0006_subagents.sql"),
     include_str!("../../migrations/0007_robustness.sql"),
 ];
 
 /// The newest schema version.
-pub const SCHEMA_VERSION: u32 = 6;
+pub const SCHEMA_VERSION: u32 = 7;
 const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
 
 /// Where a migration may be interrupted.

@@ -24,6 +24,7 @@ mod schema;
 pub mod seal;
 pub mod sessions;
 pub mod skills;
+pub mod subagents;
 mod trouble;
 pub mod turns;
 pub mod verify;

@@ -1,6 +1,6 @@
 //! The `run` table: prompts, and which process serves which run.
 
-use gatehouse_proto::ids::{LinkHash, RunId, SessionId};
+use gatehouse_proto::ids::{LinkHash, RunId, SessionId, SubagentId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::LedgerError;
@@ -31,6 +31,31 @@ pub struct NewRun<'a> {
 pub fn insert(tx: &Connection, run: &NewRun<'_>) -> Result<(), LedgerError> {
     tx.prepare_cached("INSERT INTO run (id, session_id, ordinal, epoch, prompt, started_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
         .execute(params![run.id.as_str(), run.session.as_str(), run.ordinal, run.epoch, run.prompt, run.at.millis()])?;
+    Ok(())
+}
+
+/// Adds the run of a subagent.
+///
+/// # Errors
+/// When the ledger cannot be written.
+pub fn insert_of_subagent(
+    tx: &Connection,
+    run: &NewRun<'_>,
+    subagent: &SubagentId,
+) -> Result<(), LedgerError> {
+    tx.prepare_cached(
+        "INSERT INTO run (id, session_id, ordinal, epoch, prompt, started_at, subagent_id)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?
+    .execute(params![
+        run.id.as_str(),
+        run.session.as_str(),
+        run.ordinal,
+        run.epoch,
+        run.prompt,
+        run.at.millis(),
+        subagent.as_str()
+    ])?;
     Ok(())
 }
 

@@ -49,6 +49,7 @@ pub(super) const RUN: Table = Table {
         "ended_at",
         "link_hash",
         "identity",
+        "subagent_id",
     ],
 };
 /// Turns.
@@ -95,6 +96,7 @@ pub(super) const ACTION: Table = Table {
         "receipt_sha256",
         "intent",
         "reverts",
+        "subagent_id",
     ],
 };
 
@@ -105,8 +107,37 @@ pub(super) const SKILL: Table = Table {
     columns: &["session_id", "position", "skill_id", "content_sha256", "body"],
 };
 
+/// Subagents.
+pub(super) const SUBAGENT: Table = Table {
+    name: "subagent",
+    key: &["id"],
+    columns: &[
+        "id",
+        "session_id",
+        "started_by",
+        "ordinal",
+        "grade",
+        "status",
+        "started_at",
+        "ended_at",
+        "requests",
+        "input_tokens",
+        "output_tokens",
+        "model",
+        "model_verified",
+        "result_turn",
+        "failure",
+    ],
+};
+/// Their models' answers.
+pub(super) const SUBAGENT_ANSWER: Table = Table {
+    name: "subagent_answer",
+    key: &["turn_id"],
+    columns: &["turn_id", "subagent_id", "ordinal", "content"],
+};
+
 /// Every sealed table. A migration that changes the columns of one sets its seals to NULL, and they are made anew.
-pub const SEALED: &[Table] = &[SESSION, ONCE, RUN, TURN, REPLY, ACTION, SKILL];
+pub const SEALED: &[Table] = &[SESSION, ONCE, RUN, TURN, REPLY, ACTION, SKILL, SUBAGENT, SUBAGENT_ANSWER];
 
 /// Tables without a seal, each for a reason.
 pub const UNSEALED: &[(&str, &str)] = &[

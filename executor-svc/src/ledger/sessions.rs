@@ -93,7 +93,11 @@ pub fn ended(connection: &Connection) -> Result<Vec<String>, LedgerError> {
 /// When the ledger cannot be read.
 pub fn expired_with_a_process(connection: &Connection) -> Result<Vec<String>, LedgerError> {
     let ending = "WHERE status = 'lease_expired' AND json_extract(state, '$.ending') IS NOT NULL ORDER BY id";
-    texts(connection, ending, [])?.all()
+    let subagent = "WHERE status = 'lease_expired' AND json_extract(state, '$.subagent') IS NOT NULL
+        AND json_extract(state, '$.ending') IS NULL ORDER BY id";
+    let mut found = texts(connection, ending, [])?.all()?;
+    found.extend(texts(connection, subagent, [])?.all()?);
+    Ok(found)
 }
 
 /// Values, newest first, after the session `after`.

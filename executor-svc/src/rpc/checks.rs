@@ -10,7 +10,7 @@ use gatehouse_proto::v1;
 
 use super::refusals::invalid;
 use crate::engine::Fault;
-use crate::session::{Profile, SubagentPolicy};
+use crate::session::Profile;
 
 /// The largest prompt, in bytes.
 const PROMPT_BYTES: usize = 256 * 1024;
@@ -97,17 +97,6 @@ pub(super) const fn profile(asked: v1::CapabilityProfile) -> Profile {
         v1::CapabilityProfile::Unspecified | v1::CapabilityProfile::ReadOnly => Profile::ReadOnly,
         v1::CapabilityProfile::DirectWrite => Profile::DirectWrite,
         v1::CapabilityProfile::WorktreeWrite => Profile::WorktreeWrite,
-    }
-}
-
-pub(super) fn subagents(asked: v1::SubagentPolicy) -> Result<SubagentPolicy, Spoken> {
-    match asked {
-        v1::SubagentPolicy::Unspecified | v1::SubagentPolicy::None => Ok(SubagentPolicy::None),
-        v1::SubagentPolicy::DeepseekExplicit => Err(Spoken::new(
-            ErrorCode::ProfileForbids,
-            "This version of Gatehouse has no subagents.",
-            "Use subagent_policy none.",
-        )),
     }
 }
 

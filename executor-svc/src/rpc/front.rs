@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status as Wire};
 
 use super::place::Places;
 use super::refusals::{of_ledger, spoken};
-use super::{checks, figures, reply, skills, view};
+use super::{checks, figures, reply, skills, subagents, view};
 use crate::action::Actions;
 use crate::engine::{
     self, Engine, Fault, Guess, Once, Outcome, RecoverySecret, START_SCOPE, taken_meanwhile,
@@ -22,6 +22,7 @@ use crate::session::{
     Command, NewSession, Profile, Refusal, RootStanding, Session, Status, SubagentPolicy, TokenStanding,
     TurnStanding,
 };
+use crate::tools::Toolset;
 use crate::worktree::Worktrees;
 
 /// How long a start or continue waits for the first turn, unless asked otherwise.
@@ -87,9 +88,10 @@ impl FrontService {
         }
         let (in_flight, now) = (self.engine.performing().of(&session.id), self.engine.now());
         let shown = session.clone();
+        let engine = self.engine.clone();
         let view = self
             .engine
-            .read(move |connection| view::brain_view(connection, &shown, &in_flight, now))
+            .read(move |connection| view::brain_view(connection, &shown, &in_flight, &engine, now))
             .await
             .map_err(|error| spoken(error.into()))?;
         let token = match held.gives {
@@ -121,7 +123,9 @@ impl FrontService {
         let (prompt, label) =
             (checks::prompt(ask.prompt.clone())?, checks::label(ask.session_label.clone())?);
         let profile = checks::profile(ask.capability_profile());
-        let subagents = checks::subagents(ask.subagent_policy())?;
+        let subagents =
+            subagents::policy(ask.subagent_policy(), profile, self.engine.settings().deepseek.as_ref())
+                .await?;
         let content_hash = start_hash(&ask, profile, subagents);
         let skills = skills::asked(ask.skill_contexts)?;
         // A repeat is answered also if the directory is gone meanwhile.
@@ -163,8 +167,8 @@ impl FrontService {
         let turn_id = checks::turn_id(ask.turn_id)?;
         let text = ask.text.unwrap_or_default();
         let content_hash = reply::content_hash(turn_id.as_str(), &text, &ask.tool_calls);
-        let profile = self.engine.load(&id).await.map_err(spoken)?.profile;
-        let calls = reply::check(profile, &text, &ask.tool_calls);
+        let set = Toolset::of(&self.engine.load(&id).await.map_err(spoken)?);
+        let calls = reply::check(set, &text, &ask.tool_calls);
         let once = Once { scope: format!("reply {id}"), key: reply_id.clone(), content_hash, mints: None };
         let (session, wanted) = (id.clone(), turn_id.clone());
         let began = std::time::Instant::now();
@@ -217,7 +221,7 @@ impl FrontService {
         let prompt = checks::prompt(ask.prompt)?;
         // The process of the run before may still be on its way out; that is over soon, and no reason to refuse.
         let limit = STOP_WAIT.min(self.engine.settings().limits.max_wait);
-        let over = |session: &Session| session.ending.is_none() || session.lease.id != lease;
+        let over = |session: &Session| !session.is_ending() || session.lease.id != lease;
         self.engine.wait_until(&id, limit, over).await.map_err(spoken)?;
         let root = self.root_standing(&id).await?;
         let once = Once {

@@ -6,11 +6,13 @@ mod figures;
 mod front;
 mod operator;
 mod place;
+mod plan;
 mod refusals;
 mod reply;
 mod runner;
 mod serve;
 mod skills;
+mod subagents;
 mod view;
 
 pub use serve::{Services, Sockets, serve};

@@ -62,8 +62,9 @@ impl OperatorService {
 
     async fn view(&self, session: Session) -> Result<v1::SessionView, Wire> {
         let (in_flight, now) = (self.engine.performing().of(&session.id), self.engine.now());
+        let engine = self.engine.clone();
         self.engine
-            .read(move |connection| view::session_view(connection, &session, &in_flight, now))
+            .read(move |connection| view::session_view(connection, &session, &in_flight, &engine, now))
             .await
             .map_err(ledger)
     }
@@ -114,7 +115,7 @@ impl Operator for OperatorService {
             for text in &page.texts {
                 let session = parse(text)?;
                 let in_flight = engine.performing().of(&session.id);
-                match view::listed_view(connection, &session, &in_flight, now) {
+                match view::listed_view(connection, &session, &in_flight, &engine, now) {
                     Ok(view) => reply.sessions.push(view),
                     Err(error) if error.trouble() == Trouble::Damaged => {
                         reply.damaged.push(session.id.to_string());

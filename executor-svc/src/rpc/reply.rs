@@ -6,8 +6,8 @@ use gatehouse_proto::ids::ToolCallId;
 use gatehouse_proto::v1::ToolCall;
 use serde_json::{Value, json};
 
-use crate::session::{CallRequest, Profile, Refusal, ReplyFault};
-use crate::tools::{self, ToolName};
+use crate::session::{CallRequest, Profile, Refusal, ReplyFault, SubagentPolicy};
+use crate::tools::{self, ToolName, Toolset};
 
 /// Text plus calls of a reply, in bytes.
 const REPLY_BYTES: usize = 768 * 1024;
@@ -28,12 +28,17 @@ pub(super) fn content_hash(turn: &str, text: &str, calls: &[ToolCall]) -> String
 }
 
 /// Mints an id for each call if all of them may be authorised; names every call at fault otherwise.
-pub(super) fn check(profile: Profile, text: &str, calls: &[ToolCall]) -> Result<Vec<CallRequest>, Refusal> {
+pub(super) fn check(
+    set: impl Into<Toolset>,
+    text: &str,
+    calls: &[ToolCall],
+) -> Result<Vec<CallRequest>, Refusal> {
+    let set = set.into();
     bounds(text, calls)?;
     let mut checked = Vec::with_capacity(calls.len());
     let mut faults: Vec<(ErrorCode, (usize, String, String))> = Vec::new();
     for (index, call) in calls.iter().enumerate() {
-        match check_one(profile, call) {
+        match check_one(set, call) {
             Ok(request) => checked.push(request),
             Err((code, why)) => faults.push((code, (index, bounded(&call.name), why))),
         }
@@ -73,12 +78,12 @@ fn bounds(text: &str, calls: &[ToolCall]) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn check_one(profile: Profile, call: &ToolCall) -> Result<CallRequest, (ErrorCode, String)> {
+fn check_one(set: Toolset, call: &ToolCall) -> Result<CallRequest, (ErrorCode, String)> {
     let Some(name) = ToolName::parse(&call.name) else {
         return Err((ErrorCode::ToolNotAllowed, unknown_tool(&call.name)));
     };
-    if !tools::has(profile, name) {
-        return Err((ErrorCode::ProfileForbids, "the session's profile does not have this tool".to_owned()));
+    if !tools::has(set, name) {
+        return Err((ErrorCode::ProfileForbids, forbidden(set, name)));
     }
     if call.client_id.as_ref().is_some_and(|id| id.len() > 200) {
         return Err((ErrorCode::ToolInputInvalid, "its id has more than 200 bytes".to_owned()));
@@ -95,11 +100,20 @@ fn check_one(profile: Profile, call: &ToolCall) -> Result<CallRequest, (ErrorCod
     })
 }
 
+fn forbidden(set: Toolset, name: ToolName) -> String {
+    if tools::has(Toolset { subagents: SubagentPolicy::DeepseekExplicit, ..set }, name) {
+        "the session was started without subagent_policy deepseek_explicit".to_owned()
+    } else {
+        "the session's profile does not have this tool".to_owned()
+    }
+}
+
 fn unknown_tool(name: &str) -> String {
     match name.strip_prefix("mcp__gatehouse__").and_then(ToolName::parse) {
         Some(logical) => format!("use the logical name `{logical}`"),
         None => {
-            let names: Vec<_> = ToolName::ALL.iter().map(|name| name.as_str()).collect();
+            let listed = |name: &&ToolName| tools::has(Toolset::from(Profile::DirectWrite), **name);
+            let names: Vec<_> = ToolName::ALL.iter().filter(listed).map(|name| name.as_str()).collect();
             format!("there is no such tool; there are {}", names.join(", "))
         }
     }

@@ -9,23 +9,18 @@ use rusqlite::Connection;
 use tonic::transport::server::UdsConnectInfo;
 use tonic::{Request, Response, Status as Wire};
 
+use super::plan;
 use super::refusals::{invalid, spoken};
 use crate::action::{Actions, Invocation};
-use crate::config::VERIFIED_CLAUDE;
 use crate::engine::{self, Engine, Fault};
-use crate::folders::SessionFolders;
 use crate::ledger::{LedgerError, runs, turns};
-use crate::runner::{Runners, claude_binary};
+use crate::runner::Runners;
 use crate::session::{
     Answer, Command, KnownTurn, LaunchFailure, Refusal, RunOutcome, SeenResult, Session, TurnAsk, TurnKey,
 };
-use crate::tools;
 
 /// The longest wait of one AwaitReply.
 const AWAIT_LIMIT: Duration = Duration::from_secs(50);
-/// How long Claude Code may wait for one tool call: above every limit of ours, so that ours decide.
-const TOOL_TIMEOUT: Duration = Duration::from_secs(2 * 3600);
-
 /// The service.
 #[derive(Debug, Clone)]
 pub struct RunnerService {
@@ -80,50 +75,6 @@ impl RunnerService {
         });
         let (link, session) = found.await.map_err(|error| spoken(error.into()))?.ok_or_else(unknown_link)?;
         Ok((link, self.engine.with_grace(session)))
-    }
-
-    async fn plan(&self, link: &Link, session: &Session) -> Result<v1::RunPlan, Spoken> {
-        let settings = self.engine.settings();
-        let run = session.state.run().ok_or_else(|| spoken(Refusal::StaleRunner.into()))?;
-        let wanted = link.run.clone();
-        let prompt = self
-            .engine
-            .read(move |connection| runs::prompt(connection, &wanted))
-            .await
-            .map_err(|e| spoken(e.into()))?;
-        let (candidates, runners, run_id) =
-            (settings.claude.candidates.clone(), self.runners.clone(), link.run.clone());
-        let found = tokio::task::spawn_blocking(move || {
-            let binary = claude_binary(&candidates)?;
-            let shown_before = runners.version_shown_before(&run_id, &binary);
-            Some((binary, shown_before))
-        });
-        let (binary, version_shown_before) = found.await.ok().flatten().unzip();
-        let folders = SessionFolders::of(&settings.state_dir, &session.id);
-        let path = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
-        Ok(v1::RunPlan {
-            run_ordinal: run.ordinal,
-            claude_session_id: session.claude_session_id.clone(),
-            resume: run.ordinal > 1,
-            stdin_text: stdin_text(run.ordinal, &prompt.unwrap_or_default()),
-            claude_binary: binary.map(path).unwrap_or_default(),
-            expected_version: if settings.claude.any_version {
-                String::new()
-            } else {
-                VERIFIED_CLAUDE.to_owned()
-            },
-            home_dir: path(folders.home()),
-            config_dir: path(folders.config()),
-            run_dir: path(folders.run()),
-            cwd_dir: path(folders.cwd()),
-            tmp_dir: path(folders.tmp()),
-            tools: planned_tools(session),
-            lease_seconds_left: session.lease.left(self.engine.now()).as_secs(),
-            ping_seconds: u32::try_from(settings.claude.ping_interval.as_secs()).unwrap_or(10),
-            tool_timeout_ms: millis(TOOL_TIMEOUT),
-            stream_idle_timeout_ms: millis(settings.claude.stream_idle_timeout),
-            version_shown_before: version_shown_before.unwrap_or_default(),
-        })
     }
 
     /// Opens the turn, or finds it open. Waits for receipts that are still being made.
@@ -201,27 +152,6 @@ impl RunnerService {
             _ => Outcome::Pending(v1::Pending {}),
         })
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// The marker keeps any first character from meaning something to Claude Code, and equal prompts distinct.
-fn stdin_text(ordinal: u32, prompt: &str) -> String {
-    format!("[gatehouse run {ordinal}]\n{prompt}")
-}
-
-fn planned_tools(session: &Session) -> Vec<v1::PlannedTool> {
-    tools::descriptions(session.profile)
-        .into_iter()
-        .map(|tool| v1::PlannedTool {
-            name: tool.name.as_str().to_owned(),
-            description: tool.description.to_owned(),
-            input_schema_json: tool.input_schema.to_string(),
-            read_only: tool.read_only,
-        })
-        .collect()
 }
 
 type Keyed = (Result<TurnKey, String>, Option<u32>, Vec<SeenResult>);
@@ -311,7 +241,7 @@ impl Runner for RunnerService {
             .submit(&link.session, None, move |_, _| Ok(Command::Attach { run_id, epoch, enforced_by }))
             .await
             .map_err(spoken)?;
-        Ok(Response::new(self.plan(&link, &attached.session).await?))
+        Ok(Response::new(plan::of_run(&self.engine, &self.runners, &attached.session, &link.run).await?))
     }
 
     async fn heartbeat(
@@ -319,10 +249,9 @@ impl Runner for RunnerService {
         request: Request<v1::HeartbeatRequest>,
     ) -> Result<Response<v1::HeartbeatReply>, Wire> {
         let (link, session) = self.link_and_session(&request).await?;
-        let serves = session.state.run().is_some_and(|run| run.id == link.run && run.epoch == link.epoch);
         Ok(Response::new(v1::HeartbeatReply {
             lease_seconds_left: session.lease.left(self.engine.now()).as_secs(),
-            end_run: !serves,
+            end_run: !session.serves(&link.run, link.epoch),
         }))
     }
 

@@ -4,15 +4,16 @@ use gatehouse_proto::ids::{ToolCallId, TurnId};
 use gatehouse_proto::v1;
 use rusqlite::Connection;
 
+use super::subagents;
 use crate::clock::Timestamp;
-use crate::engine::Performed;
+use crate::engine::{Engine, Performed};
 use crate::ledger::{LedgerError, actions, runs, skills, turns};
 use crate::session::{
     Attachment, Call, CallState, Isolation, LastResult, Profile, ResultText, Run, Session, State, Status,
     SubagentPolicy, TurnKind,
 };
 use crate::skill::SkillFacts;
-use crate::tools;
+use crate::tools::{self, Toolset};
 
 /// What is in flight for the session, and since when.
 pub(super) type InFlight = Vec<Performed>;
@@ -23,9 +24,10 @@ pub(super) fn listed_view(
     connection: &Connection,
     session: &Session,
     in_flight: &InFlight,
+    engine: &Engine,
     now: Timestamp,
 ) -> Result<v1::SessionView, LedgerError> {
-    let mut view = session_view(connection, session, in_flight, now)?;
+    let mut view = session_view(connection, session, in_flight, engine, now)?;
     if let Some(turn) = view.pending_turn.take() {
         view.pending_turn = Some(v1::PendingTurn {
             turn_id: turn.turn_id,
@@ -47,9 +49,10 @@ pub(super) fn brain_view(
     connection: &Connection,
     session: &Session,
     in_flight: &InFlight,
+    engine: &Engine,
     now: Timestamp,
 ) -> Result<v1::SessionView, LedgerError> {
-    let mut view = session_view(connection, session, in_flight, now)?;
+    let mut view = session_view(connection, session, in_flight, engine, now)?;
     if let (State::Waiting(_, turn), Some(shown)) = (&session.state, &mut view.pending_turn)
         && turn.kind != TurnKind::ToolResults
     {
@@ -81,10 +84,12 @@ pub(super) fn session_view(
     connection: &Connection,
     session: &Session,
     in_flight: &InFlight,
+    engine: &Engine,
     now: Timestamp,
 ) -> Result<v1::SessionView, LedgerError> {
     let status = session.state.status();
     let root = session.root.path.to_string_lossy().into_owned();
+    let subagents = subagents::shown(connection, session, engine.settings().deepseek.as_ref())?;
     Ok(v1::SessionView {
         native_session_id: session.id.to_string(),
         status: status_of(status).into(),
@@ -138,6 +143,9 @@ pub(super) fn session_view(
         },
         created_at_ms: session.created_at.millis(),
         last_call_at_ms: session.last_call_at.millis(),
+        deepseek_route: subagents.route,
+        deepseek_subsessions: subagents.subsessions,
+        active_deepseek_subsession_id: subagents.active,
     })
 }
 
@@ -215,7 +223,7 @@ fn pending_turn(connection: &Connection, session: &Session) -> Result<Option<v1:
             None => Vec::new(),
         },
         unreported: session.unreported.iter().map(|id| result(connection, id)).collect::<Result<_, _>>()?,
-        tools: descriptions(session.profile, first),
+        tools: descriptions(Toolset::of(session), first),
         // Only the brain's view has them.
         skills: Vec::new(),
         reply_with: "Call native_session_reply_and_wait with this turn_id, a new reply_id, and text and/or tool_calls \
@@ -225,8 +233,8 @@ fn pending_turn(connection: &Connection, session: &Session) -> Result<Option<v1:
 }
 
 /// The whole list in the first turn of a run, the names later.
-fn descriptions(profile: Profile, whole: bool) -> Vec<v1::ToolDescription> {
-    tools::descriptions(profile)
+fn descriptions(set: Toolset, whole: bool) -> Vec<v1::ToolDescription> {
+    tools::descriptions(set)
         .into_iter()
         .map(|tool| v1::ToolDescription {
             name: tool.name.as_str().to_owned(),

@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use super::{NotFound, Runners};
 use crate::engine::{Fault, Order, parse};
 use crate::ledger::{LedgerError, sessions};
-use crate::session::{Command, Session, Status};
+use crate::session::{Command, Session, Status, Subagent, SubagentState};
 
 impl Runners {
     /// Goes through every session that is not at rest: a runner that lives is held again, one that is gone is reported,
@@ -43,6 +43,9 @@ impl Runners {
     }
 
     async fn adopt(&self, session: &Session) -> Result<(), Fault> {
+        if let Some(subagent) = &session.subagent {
+            self.adopt_subagent(session, subagent).await?;
+        }
         if let Some(ending) = &session.ending {
             let order = Order::End { session: session.id.clone(), run: ending.run_id.clone() };
             self.hold_again(session, &ending.run_id, ending.epoch).await?;
@@ -63,6 +66,25 @@ impl Runners {
             _ if noted => {}
             // Its shim will call, or the lease will run out.
             status => tracing::warn!(session = %session.id, ?status, "a run without a noted process"),
+        }
+        Ok(())
+    }
+
+    /// The same for a subagent. An answer that the old executor was waiting for is asked for again: whether the provider
+    /// has made it meanwhile cannot be known, and may cost twice; what it authorises is committed once either way.
+    async fn adopt_subagent(&self, session: &Session, subagent: &Subagent) -> Result<(), Fault> {
+        let (run, epoch) = (subagent.run.id.clone(), subagent.run.epoch);
+        let noted = self.hold_again(session, &run, epoch).await?;
+        let engine = &self.shared.engine;
+        let id = session.id.clone();
+        match &subagent.state {
+            SubagentState::Starting if noted => self.watch_for_the_first_turn(id, run),
+            SubagentState::Starting => engine.order(Order::Launch { session: id, run, epoch }),
+            SubagentState::Asking { turn, .. } => {
+                engine.order(Order::Ask { session: id, turn: turn.clone() });
+            }
+            SubagentState::Stopping { .. } => engine.order(Order::End { session: id, run }),
+            SubagentState::Working => {}
         }
         Ok(())
     }

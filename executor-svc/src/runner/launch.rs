@@ -9,13 +9,12 @@ use gatehouse_sandbox::process::{ProcessHandle, identity_of};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command as Process};
 
-use super::{Runners, claude_binary, logs, nonce_of};
+use super::{Runners, claude_binary, folders_of, logs, nonce_of, program_of};
 use crate::config::Settings;
 use crate::engine::Order;
 use crate::fail_point::{FailPoint, reach};
-use crate::folders::SessionFolders;
 use crate::ledger::runs;
-use crate::session::{Command, LaunchFailure, RunOutcome, Status};
+use crate::session::{Command, LaunchFailure, RunOutcome};
 use crate::worktree::{CreateFault, RemoveFault};
 
 /// Why a launch did not get as far as a running shim.
@@ -74,10 +73,11 @@ impl Runners {
 
     async fn start_shim(&self, session: &SessionId, run: &RunId, epoch: u32) -> Result<Child, LaunchError> {
         let settings = self.shared.engine.settings();
-        let candidates = settings.claude.candidates.clone();
-        let folders = SessionFolders::of(&settings.state_dir, session);
+        let known = self.shared.engine.load(session).await?;
+        let program = program_of(settings, known.subagent_of(run));
+        let folders = folders_of(settings, &known, run);
         let folders = blocking(move || {
-            claude_binary(&candidates).ok_or(LaunchError::NoClaude)?;
+            claude_binary(&program.candidates).ok_or(LaunchError::NoClaude)?;
             folders.make().map_err(io("making the session's folders"))?;
             Ok(folders)
         })
@@ -119,9 +119,7 @@ impl Runners {
     pub(super) fn watch_for_the_first_turn(&self, session: SessionId, run: RunId) {
         let (this, limit) = (self.clone(), self.shared.engine.settings().claude.launch_timeout);
         tokio::spawn(async move {
-            let started = |s: &crate::session::Session| {
-                s.state.status() != Status::Starting || s.state.run().is_none_or(|current| current.id != run)
-            };
+            let started = |s: &crate::session::Session| !s.is_starting(&run);
             match this.shared.engine.wait_until(&session, limit, started).await {
                 Ok(state) if !started(&state) => {
                     if let Some(held) = this.held(&run) {

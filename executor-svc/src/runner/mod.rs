@@ -13,6 +13,7 @@ mod reaper;
 mod shown;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,10 +21,13 @@ use gatehouse_proto::ids::{LinkHash, RunId, SessionId};
 use gatehouse_sandbox::process::{Gone, ProcessHandle, ProcessIdentity, Signal};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::config::Settings;
 use crate::engine::{Engine, Fault, Order};
 use crate::fail_point::{FailPoint, reach};
+use crate::folders::SessionFolders;
 use crate::ledger::{LedgerError, runs};
-use crate::session::{Command, Session};
+use crate::session::{Command, Session, Subagent};
+use crate::subagent::Broker;
 use crate::worktree::Worktrees;
 
 pub use claude::claude_binary;
@@ -87,17 +91,20 @@ impl Runners {
     }
 
     /// Carries out orders until the engine is gone. Each in a task of its own: none waits for another.
-    pub async fn serve(self, mut orders: UnboundedReceiver<Order>) {
+    pub async fn serve(self, mut orders: UnboundedReceiver<Order>, broker: Broker) {
         tokio::spawn(reaper::keep_beating(self.shared.engine.clone()));
         tokio::spawn(reaper::run(self.shared.engine.clone()));
         while let Some(order) = orders.recv().await {
             let this = self.clone();
-            tokio::spawn(async move {
-                match order {
-                    Order::Launch { session, run, epoch } => this.launch(session, run, epoch).await,
-                    Order::End { session, run } => this.end(session, run).await,
+            match order {
+                Order::Launch { session, run, epoch } => {
+                    tokio::spawn(async move { this.launch(session, run, epoch).await });
                 }
-            });
+                Order::End { session, run } => {
+                    tokio::spawn(async move { this.end(session, run).await });
+                }
+                Order::Ask { session, turn } => broker.ask(session, turn),
+            }
         }
     }
 
@@ -246,9 +253,42 @@ impl Runners {
     async fn never_was(&self, session: &SessionId, run: RunId) {
         let epoch = match self.shared.engine.load(session).await {
             Ok(Session { ending: Some(ending), .. }) if ending.run_id == run => ending.epoch,
+            Ok(Session { subagent: Some(subagent), .. }) if subagent.run.id == run => subagent.run.epoch,
             _ => return,
         };
         self.report_gone(session, run, epoch, "the runner's process ended".to_owned()).await;
+    }
+}
+
+/// What is started as Claude Code.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// Where it may be, best first.
+    pub candidates: Vec<PathBuf>,
+    /// Whether it has to be the version that Gatehouse is verified with.
+    pub is_verified: bool,
+}
+
+/// What is started as the session's own Claude Code, or as its subagent's.
+#[must_use]
+pub fn program_of(settings: &Settings, subagent: Option<&Subagent>) -> Program {
+    let other = subagent.and(settings.deepseek.as_ref()).and_then(|deepseek| deepseek.executable.clone());
+    match other {
+        Some(executable) => Program { candidates: vec![executable], is_verified: false },
+        None => Program {
+            candidates: settings.claude.candidates.clone(),
+            is_verified: !settings.claude.any_version,
+        },
+    }
+}
+
+/// The private folders of a run: the session's own, or its subagent's.
+#[must_use]
+pub fn folders_of(settings: &Settings, session: &Session, run: &RunId) -> SessionFolders {
+    let folders = SessionFolders::of(&settings.state_dir, &session.id);
+    match session.subagent_of(run) {
+        Some(subagent) => folders.of_subagent(&subagent.id),
+        None => folders,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Ends sessions whose lease has run out.
+//! Ends sessions whose lease has run out, and subagents whose time is over.
 
 use std::time::Duration;
 
@@ -53,10 +53,15 @@ pub async fn end_what_ran_out(engine: &Engine) -> Result<Option<Timestamp>, Faul
     for text in texts {
         match parse(&text).map(|session| engine.with_grace(session)) {
             Ok(session) if session.lease.expired(now) || session.lease.is_too_long(now) => {
-                expire(engine, &session).await;
+                submit(engine, &session, Command::CheckLease).await;
             }
-            Ok(Session { lease, .. }) => {
-                next = Some(next.map_or(lease.expires_at, |at| at.min(lease.expires_at)));
+            Ok(session) => {
+                let deadline = subagents_deadline(&session);
+                if deadline.is_some_and(|at| now >= at) {
+                    submit(engine, &session, Command::CheckSubagent).await;
+                }
+                let soonest = [Some(session.lease.expires_at), deadline.filter(|at| *at > now), next];
+                next = soonest.into_iter().flatten().min();
             }
             Err(error) => tracing::error!(%error, "a session's lease could not be read"),
         }
@@ -64,8 +69,13 @@ pub async fn end_what_ran_out(engine: &Engine) -> Result<Option<Timestamp>, Faul
     Ok(next)
 }
 
-async fn expire(engine: &Engine, session: &Session) {
-    if let Err(fault) = engine.submit(&session.id, None, |_, _| Ok(Command::CheckLease)).await {
+/// When its subagent is to be ended, if it is not on its way out.
+fn subagents_deadline(session: &Session) -> Option<Timestamp> {
+    session.subagent.as_ref().filter(|subagent| !subagent.is_ending()).map(|subagent| subagent.deadline)
+}
+
+async fn submit(engine: &Engine, session: &Session, command: Command) {
+    if let Err(fault) = engine.submit(&session.id, None, |_, _| Ok(command)).await {
         tracing::error!(session = %session.id, %fault, "a lease that ran out could not be ended");
     }
 }

@@ -6,13 +6,19 @@ use super::command::{Receipt, Step};
 use super::effect::Effect;
 use super::machine::done;
 use super::state::{Call, CallState, Session};
-use super::{Refusal, operating, stopping};
+use super::{Refusal, operating, stopping, subagent};
 use crate::clock::Timestamp;
 use crate::files::replace::Intent;
 
 pub(super) fn call_mut<'a>(session: &'a mut Session, id: &ToolCallId) -> Option<&'a mut Call> {
     let of_run = session.state.run_mut().map(|run| run.calls.iter_mut());
-    of_run.into_iter().flatten().chain(session.finishing.iter_mut()).find(|call| call.id == *id)
+    let of_subagent = session.subagent.iter_mut().flat_map(|subagent| subagent.run.calls.iter_mut());
+    of_run
+        .into_iter()
+        .flatten()
+        .chain(of_subagent)
+        .chain(session.finishing.iter_mut())
+        .find(|call| call.id == *id)
 }
 
 /// From here on the action may have an effect, so a stop lets it finish and a crash reconciles it.
@@ -45,6 +51,7 @@ pub(super) fn settle(
     }
     session.finishing.retain(|call| call.state != CallState::Settled);
     let mut effects = vec![Effect::ActionSettled { id: id.clone(), receipt }];
+    effects.extend(subagent::finish_if_over(&mut session, now));
     effects.extend(stopping::finish_if_over(&mut session, now));
     Ok(done(session, effects))
 }

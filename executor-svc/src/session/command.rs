@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use gatehouse_proto::codes::ActionCode;
-use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId, ToolCallId, TurnId};
+use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId, SubagentId, ToolCallId, TurnId};
 use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
 use super::operating::{Resolution, ResolveAsk, UndoAsk};
 use super::state::{Profile, RootBinding, Session, SubagentPolicy, TurnKey};
+use super::subagent::{SubagentAnswer, SubagentFailure, SubagentStart};
 use super::{Isolation, Refusal};
 use crate::files::replace::Intent;
 use crate::ledger::once::Claim;
@@ -189,6 +190,31 @@ pub enum Command {
         /// What is known, in a sentence.
         why: String,
     },
+    /// The action path: a subagent is to begin, and the action that asks for it has its receipt.
+    StartSubagent(Box<SubagentStart>),
+    /// The action path: this subagent is to end, unless it has.
+    StopSubagent {
+        /// The subagent.
+        id: SubagentId,
+        /// Why.
+        why: String,
+    },
+    /// The broker: asks the provider for this turn's answer.
+    BeginRequest {
+        /// The turn.
+        turn_id: TurnId,
+    },
+    /// The broker: has an answer that was verified.
+    SubagentAnswer(Box<SubagentAnswer>),
+    /// The broker: has none.
+    SubagentFailed {
+        /// The turn.
+        turn_id: TurnId,
+        /// Why.
+        failure: SubagentFailure,
+    },
+    /// The reaper: look whether the subagent's time is over.
+    CheckSubagent,
     /// The operator: this is what the uncertain action comes to.
     Resolve(Box<Resolution>),
     /// The reaper: look whether the lease has run out.

@@ -1,10 +1,11 @@
 //! What belongs to a step of the machine: what is recorded with it, and what is to be done after it.
 
-use gatehouse_proto::ids::{RequestKey, RunId, ToolCallId, TurnId};
+use gatehouse_proto::ids::{RequestKey, RunId, SubagentId, ToolCallId, TurnId};
 
 use super::command::{CallRequest, Receipt};
 use super::operating::{ResolveAsk, UndoAsk};
 use super::state::{TurnKey, TurnKind};
+use super::subagent::{SubagentEnd, SubagentStart, Usage};
 use crate::files::replace::Intent;
 use crate::skill::Skill;
 
@@ -139,6 +140,62 @@ pub enum Effect {
         /// Its name in the repository's list.
         registration: String,
     },
+    /// There is a subagent.
+    SubagentStarted(Box<SubagentStart>),
+    /// Its shim is in touch.
+    SubagentAttached {
+        /// The subagent.
+        id: SubagentId,
+        /// The layers that confine its Claude Code.
+        enforced_by: Vec<String>,
+    },
+    /// The provider is about to be asked.
+    SubagentRequested {
+        /// The subagent.
+        id: SubagentId,
+        /// The turn.
+        turn_id: TurnId,
+        /// How many requests there have been.
+        requests: u32,
+    },
+    /// The provider has answered. The reply itself is an effect of its own.
+    SubagentAnswered {
+        /// The subagent.
+        id: SubagentId,
+        /// The turn.
+        turn_id: TurnId,
+        /// Its place in the sub-session.
+        ordinal: u32,
+        /// The answer's blocks, JSON.
+        content: String,
+        /// The model that answered.
+        model: String,
+        /// What the subagent has taken so far.
+        usage: Usage,
+    },
+    /// It is being ended.
+    SubagentStopping {
+        /// The subagent.
+        id: SubagentId,
+        /// What it comes to.
+        end: SubagentEnd,
+    },
+    /// It is over.
+    SubagentOver {
+        /// The subagent.
+        id: SubagentId,
+        /// Its run.
+        run_id: RunId,
+        /// The turn that was answered last.
+        result_turn: Option<TurnId>,
+        /// What it came to.
+        end: SubagentEnd,
+    },
+    /// After the commit: ask the subagent's provider for this turn's answer.
+    AskModel {
+        /// The turn.
+        turn_id: TurnId,
+    },
     /// The lease has a new id.
     LeaseRotated,
     /// The lease ran out.
@@ -172,12 +229,20 @@ impl Effect {
             Self::ActionUncertain { .. } => "action.uncertain",
             Self::WorktreeMade { .. } => "worktree.made",
             Self::WorktreeRemoved { .. } => "worktree.removed",
+            Self::SubagentStarted(_) => "subagent.started",
+            Self::SubagentAttached { .. } => "subagent.attached",
+            Self::SubagentRequested { .. } => "subagent.requested",
+            Self::SubagentAnswered { .. } => "subagent.answered",
+            Self::SubagentStopping { .. } => "subagent.stopping",
+            Self::SubagentOver { end: SubagentEnd::Finished, .. } => "subagent.finished",
+            Self::SubagentOver { end: SubagentEnd::Failed(_), .. } => "subagent.failed",
+            Self::SubagentOver { end: SubagentEnd::Stopped(_), .. } => "subagent.stopped",
             Self::LeaseRotated => "lease.rotated",
             Self::LeaseRanOut => "lease.expired",
             Self::StopRequested => "stop.requested",
             Self::Stopped => "session.stopped",
             Self::Attached => "runner.attached",
-            Self::Launch { .. } | Self::EndRunner { .. } => return None,
+            Self::Launch { .. } | Self::EndRunner { .. } | Self::AskModel { .. } => return None,
         })
     }
 }

@@ -6,7 +6,7 @@ use super::command::{Answer, Command, NewSession, RootStanding, Step};
 use super::effect::Effect;
 use super::lease::Lease;
 use super::state::{Attachment, Run, Session, State};
-use super::{Refusal, actions, isolation, lease, operating, reply, running, stopping, turns};
+use super::{Refusal, actions, isolation, lease, operating, reply, running, stopping, subagent, turns};
 use crate::clock::Timestamp;
 use crate::ledger::once::Claim;
 
@@ -40,6 +40,8 @@ pub fn create(new: NewSession, now: Timestamp) -> Step {
         told_late: Vec::new(),
         enforced_by: Vec::new(),
         skills: new.skills.iter().map(|skill| skill.facts.clone()).collect(),
+        subagent: None,
+        subsessions: 0,
     };
     let mut effects = vec![Effect::SessionCreated];
     effects.extend((!new.skills.is_empty()).then_some(Effect::SkillsFrozen(new.skills)));
@@ -60,6 +62,37 @@ pub fn apply(before: &Session, now: Timestamp, command: Command) -> Result<Step,
 }
 
 fn decide(session: Session, now: Timestamp, command: Command) -> Result<Step, Refusal> {
+    match command {
+        Command::StartSubagent(ask) => subagent::start(session, now, *ask),
+        Command::StopSubagent { id, why } => Ok(subagent::stop(session, &id, why)),
+        Command::BeginRequest { turn_id } => subagent::begin_request(session, &turn_id),
+        Command::SubagentAnswer(answer) => subagent::answer(session, *answer),
+        Command::SubagentFailed { turn_id, failure } => subagent::fail(session, &turn_id, failure),
+        Command::CheckSubagent => Ok(subagent::check(session, now)),
+        command => by_run(session, now, command),
+    }
+}
+
+/// What a subagent's runner asks is the subagent's; everything else is the session's own.
+fn by_run(session: Session, now: Timestamp, command: Command) -> Result<Step, Refusal> {
+    match command {
+        Command::Attach { run_id, epoch, enforced_by } if subagent::serves(&session, &run_id, epoch) => {
+            subagent::attach(session, enforced_by)
+        }
+        Command::OpenTurn(ask) if subagent::serves(&session, &ask.run_id, ask.epoch) => {
+            subagent::open_turn(session, ask)
+        }
+        Command::EndRun { run_id, epoch, outcome } if subagent::serves(&session, &run_id, epoch) => {
+            Ok(subagent::end(session, now, &run_id, outcome))
+        }
+        Command::RunnerGone { run_id, why, .. } if session.subagent_of(&run_id).is_some() => {
+            Ok(subagent::gone(session, now, &run_id, &why))
+        }
+        command => of_session(session, now, command),
+    }
+}
+
+fn of_session(session: Session, now: Timestamp, command: Command) -> Result<Step, Refusal> {
     match command {
         Command::Continue { lease, claim, run_id, prompt, root } => {
             continue_with(session, now, &lease, &claim, NextRun { run_id, prompt, root })
@@ -97,6 +130,13 @@ fn decide(session: Session, now: Timestamp, command: Command) -> Result<Step, Re
         Command::CheckLease => Ok(lease::check(session, now)),
         Command::ClockMoved { millis } => Ok(lease::clock_moved(session, millis)),
         Command::Restarted => Ok(restarted(session, now)),
+        // Decided before.
+        Command::StartSubagent(_)
+        | Command::StopSubagent { .. }
+        | Command::BeginRequest { .. }
+        | Command::SubagentAnswer(_)
+        | Command::SubagentFailed { .. }
+        | Command::CheckSubagent => Err(Refusal::NotAuthorised),
     }
 }
 
@@ -119,7 +159,10 @@ fn continue_with(
     }
     match &session.state {
         State::Idle | State::Failed(_)
-            if session.ending.is_none() && session.finishing.is_empty() && session.undoing.is_none() => {}
+            if session.ending.is_none()
+                && session.subagent.is_none()
+                && session.finishing.is_empty()
+                && session.undoing.is_none() => {}
         State::Stopped(_) => return Err(Refusal::SessionStopped),
         State::LeaseExpired => return Err(Refusal::LeaseExpired),
         State::RecoveryRequired(action) => return Err(Refusal::RecoveryBlocked(action.clone())),
@@ -165,6 +208,9 @@ fn restarted(mut session: Session, now: Timestamp) -> Step {
     }
     if let Some(run) = session.state.run_mut() {
         run.attachment = Attachment::Reattaching;
+    }
+    if let Some(subagent) = &mut session.subagent {
+        subagent.run.attachment = Attachment::Reattaching;
     }
     done(session, Vec::new())
 }

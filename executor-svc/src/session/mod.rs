@@ -9,7 +9,8 @@
 //! * an action is authorised once, by the one reply of its turn, and settled once;
 //! * a turn gets exactly one reply, and only while it is the pending one;
 //! * the same id with the same content replays, with other content is refused;
-//! * what an expired or rotated lease asks for changes nothing.
+//! * what an expired or rotated lease asks for changes nothing;
+//! * while a subagent is active the main session changes nothing, and no session has ended before its subagent has.
 
 mod actions;
 mod command;
@@ -23,6 +24,7 @@ mod reply;
 mod running;
 mod state;
 mod stopping;
+mod subagent;
 mod territory;
 #[cfg(test)]
 mod tests;
@@ -41,5 +43,9 @@ pub use refusal::{Refusal, ReplyFault};
 pub use state::{
     Attachment, Call, CallState, Ending, LastResult, Profile, ResultText, RootBinding, Run, Session, State,
     Status, StopAsk, SubagentPolicy, Terminal, Turn, TurnKey, TurnKind,
+};
+pub use subagent::{
+    GET as SUBAGENT_GET, Grade, Process, START as SUBAGENT_START, STOP as SUBAGENT_STOP, Subagent,
+    SubagentAnswer, SubagentEnd, SubagentFailure, SubagentLimits, SubagentStart, SubagentState, Usage,
 };
 pub use territory::Territory;

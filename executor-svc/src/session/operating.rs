@@ -8,7 +8,7 @@ use super::command::{Receipt, Step};
 use super::effect::Effect;
 use super::machine::{done, replayed};
 use super::state::{CallState, Session, State};
-use super::{Refusal, stopping};
+use super::{Refusal, stopping, subagent};
 use crate::clock::Timestamp;
 use crate::files::replace::Intent;
 use crate::ledger::once::Claim;
@@ -89,7 +89,8 @@ pub(super) fn begin_undo(mut session: Session, claim: &Claim, ask: Box<UndoAsk>)
         return Err(Refusal::RecoveryBlocked(action.clone()));
     }
     let calls = session.state.run().map(|run| run.calls.as_slice()).unwrap_or_default();
-    let prepared = calls.iter().any(|call| call.state == CallState::Prepared);
+    let of_subagent = session.subagent.iter().flat_map(|subagent| &subagent.run.calls);
+    let prepared = calls.iter().chain(of_subagent).any(|call| call.state == CallState::Prepared);
     if prepared || !session.finishing.is_empty() || !ask.performing.is_empty() || session.undoing.is_some() {
         return Err(Refusal::SessionBusy(session.state.status()));
     }
@@ -172,6 +173,7 @@ pub(super) fn mark_uncertain(
     stopping::close_run(&mut session, now, "the effect of an action is uncertain", &mut effects);
     session.finishing.retain(|call| call.id != *id);
     session.uncertain.push(id.clone());
+    effects.extend(subagent::finish_if_over(&mut session, now));
     match &session.state {
         State::Stopped(_) => {}
         State::Stopping => effects.extend(stopping::finish_if_over(&mut session, now)),

@@ -6,7 +6,7 @@ use super::command::{CallRequest, Step, TurnStanding};
 use super::effect::Effect;
 use super::machine::{done, replayed};
 use super::state::{Call, CallState, Session, State, Status};
-use super::{Refusal, lease};
+use super::{Refusal, lease, subagent};
 use crate::clock::Timestamp;
 use crate::ledger::once::Claim;
 
@@ -41,6 +41,7 @@ pub(super) fn commit(
         return Err(not_pending(offer.turn));
     }
     let calls = offer.calls?;
+    subagent::allows(&session, &calls)?;
     let mut run = run.clone();
     run.actions += u32::try_from(calls.len()).unwrap_or(u32::MAX);
     run.answered = Some(offer.turn_id.clone());
@@ -68,7 +69,7 @@ pub(super) fn commit(
 }
 
 /// The budget of each receipt, in bytes, for a reply of `calls` calls.
-fn receipt_budget(calls: usize) -> u32 {
+pub(super) fn receipt_budget(calls: usize) -> u32 {
     let calls = u32::try_from(calls).unwrap_or(u32::MAX).max(1);
     RECEIPT_LIMIT.min(RECEIPTS_LIMIT / calls)
 }

@@ -72,9 +72,14 @@ pub(super) fn end(
     };
     session.state = if starting { State::Failed(failure) } else { State::Idle };
     // The shim goes by itself after this; nothing is left to end.
-    effects.retain(|effect| !matches!(effect, Effect::EndRunner { .. }));
+    effects.retain(|effect| !ends(effect, run_id));
     session.ending = None;
     Ok(done(session, effects))
+}
+
+/// Whether this is the order to end the process of that run.
+fn ends(effect: &Effect, run: &RunId) -> bool {
+    matches!(effect, Effect::EndRunner { run_id, .. } if run_id == run)
 }
 
 fn never_asked() -> LaunchFailure {
@@ -110,7 +115,7 @@ pub(super) fn gone(mut session: Session, now: Timestamp, run_id: &RunId, epoch: 
     let mut effects = Vec::new();
     let starting = matches!(session.state, State::Starting(_));
     stopping::close_run(&mut session, now, why, &mut effects);
-    effects.retain(|effect| !matches!(effect, Effect::EndRunner { .. }));
+    effects.retain(|effect| !ends(effect, run_id));
     session.ending = None;
     session.state = if starting {
         State::Failed(LaunchFailure {

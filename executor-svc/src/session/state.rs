@@ -6,7 +6,7 @@ use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId, ToolCallId, Tu
 use serde::{Deserialize, Serialize};
 
 use super::command::LaunchFailure;
-use super::{Isolation, Lease};
+use super::{Isolation, Lease, Subagent};
 use crate::clock::Timestamp;
 pub use crate::files::Profile;
 use crate::skill::SkillFacts;
@@ -93,6 +93,12 @@ pub struct Session {
     /// The skills that it carries, for good; their instructions have a table of their own.
     #[serde(default)]
     pub skills: Vec<SkillFacts>,
+    /// The subagent that is active.
+    #[serde(default)]
+    pub subagent: Option<Subagent>,
+    /// How many subagents there have been.
+    #[serde(default)]
+    pub subsessions: u32,
 }
 
 /// Where a session stands. Each state carries exactly what exists in it.
@@ -368,6 +374,36 @@ pub struct Terminal {
 }
 
 impl Session {
+    /// The subagent whose run this is.
+    #[must_use]
+    pub fn subagent_of(&self, run: &RunId) -> Option<&Subagent> {
+        self.subagent.as_ref().filter(|subagent| subagent.run.id == *run)
+    }
+
+    /// Whether this launch is one that the session has at present, its own or its subagent's.
+    #[must_use]
+    pub fn serves(&self, run: &RunId, epoch: u32) -> bool {
+        super::running::serves(self, run, epoch) || super::subagent::serves(self, run, epoch)
+    }
+
+    /// Whether a run is still to ask for the first time.
+    #[must_use]
+    pub fn is_starting(&self, run: &RunId) -> bool {
+        match (&self.state, &self.subagent) {
+            (State::Starting(own), _) if own.id == *run => true,
+            (_, Some(subagent)) if subagent.run.id == *run => {
+                subagent.state == super::SubagentState::Starting
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether some process of it is still on its way out.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.ending.is_some() || self.subagent.as_ref().is_some_and(Subagent::is_ending)
+    }
+
     /// Whether `lease` is the current one, whatever its age.
     #[must_use]
     pub fn holds(&self, lease: &LeaseId) -> bool {

@@ -6,7 +6,7 @@ use super::command::Step;
 use super::effect::Effect;
 use super::machine::{done, replayed};
 use super::state::{CallState, Ending, LastResult, ResultText, Session, State, StopAsk, Terminal};
-use super::{Refusal, lease};
+use super::{Refusal, SubagentEnd, lease, subagent};
 use crate::clock::Timestamp;
 use crate::ledger::once::Claim;
 
@@ -38,9 +38,10 @@ pub(super) fn stop(
     Ok(done(session, effects))
 }
 
-/// The last step of a stop: the process is gone, and every action that had begun has its receipt.
+/// The last step of a stop: the processes are gone, and every action that had begun has its receipt.
 pub(super) fn finish_if_over(session: &mut Session, now: Timestamp) -> Vec<Effect> {
-    if session.state != State::Stopping || session.ending.is_some() || !session.finishing.is_empty() {
+    let in_flight = session.ending.is_some() || session.subagent.is_some() || !session.finishing.is_empty();
+    if session.state != State::Stopping || in_flight {
         return Vec::new();
     }
     let reason = session.stop.as_ref().map_or_else(String::new, |stop| stop.reason.clone());
@@ -48,7 +49,7 @@ pub(super) fn finish_if_over(session: &mut Session, now: Timestamp) -> Vec<Effec
     vec![Effect::Stopped]
 }
 
-/// Closes the run, if there is one: its pending turn is abandoned, what was not begun is cancelled, its process is to
+/// Closes the run, if there is one, and the subagent before it: its pending turn is abandoned, what was not begun is cancelled, its process is to
 /// be ended, and what it did that nobody was told stays to be told. The caller sets the next state.
 ///
 /// A run whose last reply was text alone had its final answer, and has it also if its process ends before it says so.
@@ -71,6 +72,8 @@ fn final_reply(state: &State) -> Option<TurnId> {
 }
 
 fn close(session: &mut Session, now: Timestamp, why: &str, said: Option<TurnId>, effects: &mut Vec<Effect>) {
+    // First: it works for this run, and in the same directory.
+    subagent::close(session, SubagentEnd::Stopped(why.to_owned()), effects);
     if let State::Waiting(_, turn) = &session.state {
         effects.push(Effect::TurnAbandoned { turn_id: turn.id.clone(), why: why.to_owned() });
     }

@@ -65,11 +65,11 @@ fn fitting(session: &Session, ask: &TurnAsk) -> Result<TurnKey, String> {
     }
 }
 
-fn call_ids(run: &Run) -> BTreeSet<ToolCallId> {
+pub(super) fn call_ids(run: &Run) -> BTreeSet<ToolCallId> {
     run.calls.iter().map(|call| call.id.clone()).collect()
 }
 
-fn awaits_receipt(run: &Run, performing: &[ToolCallId]) -> bool {
+pub(super) fn awaits_receipt(run: &Run, performing: &[ToolCallId]) -> bool {
     run.calls.iter().any(|call| match call.state {
         CallState::Authorised => performing.contains(&call.id),
         CallState::Prepared => true,
@@ -78,7 +78,7 @@ fn awaits_receipt(run: &Run, performing: &[ToolCallId]) -> bool {
 }
 
 /// Calls that Claude Code answered itself, or never made, get a receipt that says so.
-fn cancel_uncalled(run: &mut Run, seen: &[SeenResult], effects: &mut Vec<Effect>) {
+pub(super) fn cancel_uncalled(run: &mut Run, seen: &[SeenResult], effects: &mut Vec<Effect>) {
     for call in run.calls.iter_mut().filter(|call| call.state == CallState::Authorised) {
         let text = seen.iter().find(|result| result.id == call.id).map_or("", |result| result.text.as_str());
         call.state = CallState::Settled;

@@ -21,6 +21,7 @@ mod receipt;
 mod redact;
 mod run_command;
 mod search_text;
+pub mod subagent;
 pub mod write;
 
 use std::path::{Path, PathBuf};
@@ -34,15 +35,17 @@ use serde_json::Value;
 use crate::cancel::Cancel;
 use crate::commands::CommandCall;
 use crate::files::{FileFault, Profile, SessionFiles};
+use crate::session::{SUBAGENT_GET, SUBAGENT_START, SUBAGENT_STOP, Session, SubagentPolicy};
 pub use change::{PlanFault, Planned};
 pub use edit::EditInput;
 pub use find_files::FindFilesInput;
 pub use input::InputFault;
 pub use notebook_edit::NotebookEditInput;
 pub use read::ReadInput;
-pub use receipt::{Receipt, ReceiptBudget, cancelled_receipt};
+pub use receipt::{Receipt, ReceiptBudget, cancelled_receipt, not_performed_receipt};
 pub use run_command::{command_receipt, interrupted_command_receipt, refused_command_receipt};
 pub use search_text::SearchTextInput;
+pub use subagent::SubagentInput;
 pub use write::WriteInput;
 
 /// The tools there are.
@@ -62,11 +65,17 @@ pub enum ToolName {
     NotebookEdit,
     /// Runs a program.
     RunCommand,
+    /// Starts a subagent.
+    SubagentStart,
+    /// Looks at one.
+    SubagentGet,
+    /// Ends one.
+    SubagentStop,
 }
 
 impl ToolName {
     /// Every tool, in the order of the contract.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::Read,
         Self::FindFiles,
         Self::SearchText,
@@ -74,6 +83,9 @@ impl ToolName {
         Self::Write,
         Self::NotebookEdit,
         Self::RunCommand,
+        Self::SubagentStart,
+        Self::SubagentGet,
+        Self::SubagentStop,
     ];
 
     /// Whether it changes a file.
@@ -93,6 +105,9 @@ impl ToolName {
             Self::Write => "Write",
             Self::NotebookEdit => "NotebookEdit",
             Self::RunCommand => "RunCommand",
+            Self::SubagentStart => SUBAGENT_START,
+            Self::SubagentGet => SUBAGENT_GET,
+            Self::SubagentStop => SUBAGENT_STOP,
         }
     }
 
@@ -119,6 +134,8 @@ pub enum CheckedInput {
     Change(ChangeInput),
     /// It runs a program: once.
     Command(CommandCall),
+    /// It is about a subagent.
+    Subagent(SubagentInput),
 }
 
 /// The input of a tool that only looks.
@@ -264,19 +281,51 @@ pub fn check(name: ToolName, input: &Value) -> Result<CheckedInput, InputFault> 
             notebook_edit::check(input).map(ChangeInput::NotebookEdit).map(CheckedInput::Change)
         }
         ToolName::RunCommand => run_command::check(input).map(CheckedInput::Command),
+        ToolName::SubagentStart => subagent::check_start(input).map(CheckedInput::Subagent),
+        ToolName::SubagentGet => subagent::check_get(input).map(CheckedInput::Subagent),
+        ToolName::SubagentStop => subagent::check_stop(input).map(CheckedInput::Subagent),
     }
 }
 
-/// The tools that a session of this profile has.
-#[must_use]
-pub fn descriptions(profile: Profile) -> Vec<ToolDescription> {
-    ToolName::ALL.into_iter().filter(|name| has(profile, *name)).map(describe).collect()
+/// Who has tools: a session by what it was made for, or its subagent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Toolset {
+    /// What it may do.
+    pub profile: Profile,
+    /// Whether it may have subagents.
+    pub subagents: SubagentPolicy,
 }
 
-/// Whether a session of this profile has the tool.
+impl From<Profile> for Toolset {
+    /// Without subagents.
+    fn from(profile: Profile) -> Self {
+        Self { profile, subagents: SubagentPolicy::None }
+    }
+}
+
+impl Toolset {
+    /// The tools of a session's own run.
+    #[must_use]
+    pub const fn of(session: &Session) -> Self {
+        Self { profile: session.profile, subagents: session.subagents }
+    }
+}
+
+/// The tools that are had.
 #[must_use]
-pub const fn has(profile: Profile, name: ToolName) -> bool {
+pub fn descriptions(set: impl Into<Toolset>) -> Vec<ToolDescription> {
+    let set = set.into();
+    ToolName::ALL.into_iter().filter(|name| has(set, *name)).map(describe).collect()
+}
+
+/// Whether the tool is had.
+#[must_use]
+pub fn has(set: impl Into<Toolset>, name: ToolName) -> bool {
+    let Toolset { profile, subagents } = set.into();
     match name {
+        ToolName::SubagentStart | ToolName::SubagentGet | ToolName::SubagentStop => {
+            subagents == SubagentPolicy::DeepseekExplicit && profile == Profile::WorktreeWrite
+        }
         ToolName::Read | ToolName::FindFiles | ToolName::SearchText | ToolName::RunCommand => true,
         ToolName::Edit | ToolName::Write | ToolName::NotebookEdit => match profile {
             Profile::ReadOnly => false,
@@ -294,8 +343,12 @@ fn describe(name: ToolName) -> ToolDescription {
         ToolName::Write => (write::DESCRIPTION, write::FIELDS),
         ToolName::NotebookEdit => (notebook_edit::DESCRIPTION, notebook_edit::FIELDS),
         ToolName::RunCommand => (run_command::DESCRIPTION, run_command::FIELDS),
+        ToolName::SubagentStart => (subagent::START_DESCRIPTION, subagent::START_FIELDS),
+        ToolName::SubagentGet => (subagent::GET_DESCRIPTION, subagent::GET_FIELDS),
+        ToolName::SubagentStop => (subagent::STOP_DESCRIPTION, subagent::STOP_FIELDS),
     };
-    let read_only = matches!(name, ToolName::Read | ToolName::FindFiles | ToolName::SearchText);
+    let read_only =
+        matches!(name, ToolName::Read | ToolName::FindFiles | ToolName::SearchText | ToolName::SubagentGet);
     ToolDescription { name, description, input_schema: input::schema(fields), read_only }
 }
 

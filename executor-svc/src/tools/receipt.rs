@@ -57,14 +57,14 @@ pub(super) const fn is_zero(number: &usize) -> bool {
 pub(super) struct Frame<'a> {
     pub id: &'a ToolCallId,
     /// The logical tool, or what the operator did.
-    pub name: &'static str,
+    pub name: &'a str,
     pub budget: ReceiptBudget,
 }
 
 #[derive(Serialize)]
 struct Success<'a, T> {
     tool_call_id: &'a ToolCallId,
-    name: &'static str,
+    name: &'a str,
     ok: bool,
     #[serde(flatten)]
     body: &'a T,
@@ -73,7 +73,7 @@ struct Success<'a, T> {
 #[derive(Serialize)]
 struct Failure<'a> {
     tool_call_id: &'a ToolCallId,
-    name: &'static str,
+    name: &'a str,
     ok: bool,
     code: ActionCode,
     message: &'a str,
@@ -86,7 +86,7 @@ struct Failure<'a> {
 #[derive(Serialize)]
 struct FailureBeside<'a, T> {
     tool_call_id: &'a ToolCallId,
-    name: &'static str,
+    name: &'a str,
     ok: bool,
     code: ActionCode,
     message: &'a str,
@@ -177,4 +177,12 @@ impl Frame<'_> {
 pub fn cancelled_receipt(id: &ToolCallId, name: ToolName, text: &str, budget: ReceiptBudget) -> Receipt {
     let frame = Frame { id, name: name.as_str(), budget };
     frame.failure_with(ActionCode::Cancelled, text, "Nothing was done.", Some("not_invoked"))
+}
+
+/// The receipt of a call of a model that cannot be performed as it is; the name is the model's own.
+#[must_use]
+pub fn not_performed_receipt(id: &ToolCallId, name: &str, text: &str, budget: ReceiptBudget) -> Receipt {
+    let frame = Frame { id, name, budget };
+    let hint = "Nothing was done. Correct the call and make it again.";
+    frame.failure_with(ActionCode::Cancelled, text, hint, Some("not_invoked"))
 }

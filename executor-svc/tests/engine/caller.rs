@@ -2,6 +2,7 @@
 
 use executor_svc::ledger::actions;
 use executor_svc::session::Call;
+use gatehouse_proto::codes::ErrorCode;
 use gatehouse_proto::ids::ToolCallId;
 use gatehouse_proto::v1;
 use serde_json::{Value, json};
@@ -60,6 +61,15 @@ impl Caller {
         self.house.front().reply_and_wait(reply).await.unwrap();
         let session = self.house.session(&self.started).await;
         session.state.run().unwrap().calls[0].clone()
+    }
+
+    /// Why a reply with this call is refused.
+    pub async fn refusal(&mut self, tool: &str, input: Value) -> ErrorCode {
+        self.replies += 1;
+        let mut reply = reply_request(&self.started, &self.turn, &format!("reply-{}", self.replies), "");
+        reply.tool_calls =
+            vec![v1::ToolCall { name: tool.into(), input_json: input.to_string(), client_id: None }];
+        code(self.house.front().reply_and_wait(reply).await)
     }
 
     /// Runs a command, and gives its receipt. The session waits again afterwards.

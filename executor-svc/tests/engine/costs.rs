@@ -122,6 +122,7 @@ async fn what_every_call_asks_goes_by_an_index() {
         assert!(sessions::expired_with_a_process(connection).unwrap().is_empty());
     });
     assert!(ending[0].1.iter().all(|step| step.contains("session_ending")), "{ending:?}");
+    assert!(ending[1].1.iter().all(|step| step.contains("session_with_subagent")), "{ending:?}");
 }
 
 /// Whether a step of a plan is bounded by what is asked for, not by what there is.

@@ -200,8 +200,13 @@ impl House {
         let token = LinkToken::mint().unwrap();
         let hash = token.hash();
         self.engine.note(move |tx| runs::set_link(tx, &run.id, &hash)).await.unwrap();
+        self.shim_with(token, run.ordinal)
+    }
+
+    /// Poses as the shim of whatever run has this token.
+    pub fn shim_with(&self, token: LinkToken, ordinal: u32) -> Shim {
         let client = RunnerClient::new(channel(&Role::Runner.socket(&self.run_dir)).unwrap());
-        Shim { client, token, ordinal: run.ordinal }
+        Shim { client, token, ordinal }
     }
 
     /// Starts a session and opens its first turn.
@@ -252,6 +257,12 @@ impl Shim {
 
     pub async fn open_first(&self) -> String {
         self.open(v1::open_turn_request::Key::FirstOfRun(self.ordinal)).await.unwrap()
+    }
+
+    /// What has become of a turn, waiting for a second.
+    pub async fn await_reply(&self, turn: &str) -> v1::await_reply_reply::Outcome {
+        let ask = v1::AwaitReplyRequest { turn_id: turn.into(), wait_ms: 1000 };
+        self.client.clone().await_reply(self.signed(ask)).await.unwrap().into_inner().outcome.unwrap()
     }
 
     /// Calls a tool, as Claude Code would.

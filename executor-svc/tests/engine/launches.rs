@@ -48,7 +48,9 @@ async fn until(house: &House, of: &SessionReply, enough: impl Fn(&Session) -> bo
 fn serve(house: &mut House) {
     let (_, empty) = tokio::sync::mpsc::unbounded_channel();
     let orders = std::mem::replace(&mut house.orders, empty);
-    tokio::spawn(house.runners.clone().serve(orders));
+    tokio::spawn(
+        house.runners.clone().serve(orders, executor_svc::subagent::Broker::new(house.engine.clone())),
+    );
 }
 
 #[tokio::test]

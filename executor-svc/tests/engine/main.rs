@@ -22,6 +22,7 @@ mod resolve;
 mod restarts;
 mod skills;
 mod stuck;
+mod subagents;
 mod twins;
 mod undo;
 mod waits;

@@ -160,7 +160,7 @@ fn refusals_with_a_code_of_their_own() {
         (reply(json!({})), "invalid_argument", "text"),
         (reply(json!({"text": " \n", "tool_calls": []})), "invalid_argument", "blank"),
         (reply(large), "reply_too_large", "786432"),
-        (subagent, "invalid_argument", "worktree_write"),
+        (subagent, "profile_forbids", "worktree_write"),
     ];
     for (message, code, word) in cases {
         let refusal = refusal(&Ask::message(&message).send(&front).json()["result"]);

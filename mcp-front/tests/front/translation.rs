@@ -3,10 +3,10 @@
 use gatehouse_proto::codes::ErrorCode;
 use gatehouse_proto::refusal::Refusal;
 use gatehouse_proto::v1::{
-    Attachment, CapabilityProfile, ContinueRequest, CurrentAction, CurrentRun, LastResult, LaunchError,
-    PendingTurn, RecoverRequest, ReplyRequest, SessionReply, SessionStatus, Skill, SkillContext,
-    SkillSnapshot, StartRequest, StatusRequest, StopRequest, StopRequestView, SubagentPolicy, Terminal,
-    ToolCall, ToolDescription, ToolResult, TurnKind, WorkspaceKind,
+    Attachment, CapabilityProfile, ContinueRequest, CurrentAction, CurrentRun, DeepseekRoute, LastResult,
+    LaunchError, PendingTurn, RecoverRequest, ReplyRequest, SessionReply, SessionStatus, Skill, SkillContext,
+    SkillSnapshot, StartRequest, StatusRequest, StopRequest, StopRequestView, SubagentPolicy, SubsessionView,
+    Terminal, ToolCall, ToolDescription, ToolResult, TurnKind, WorkspaceKind,
 };
 use mcp_front::executor::Call;
 use serde_json::{Value, json};
@@ -55,6 +55,24 @@ fn full(status: SessionStatus) -> SessionReply {
     view.session_label = Some("label".into());
     view.capability_profile = CapabilityProfile::WorktreeWrite.into();
     view.subagent_policy = SubagentPolicy::DeepseekExplicit.into();
+    view.deepseek_route =
+        Some(DeepseekRoute { sonnet: "flash".into(), opus: "flash".into(), fable: "pro".into() });
+    view.deepseek_subsessions = vec![SubsessionView {
+        subsession_id: "sub_1".into(),
+        status: "failed".into(),
+        grade: "fable".into(),
+        route: "pro".into(),
+        started_by: "toolu_1".into(),
+        started_at_ms: 1,
+        ended_at_ms: Some(2),
+        model: Some("flash".into()),
+        model_verified: Some(false),
+        requests: 1,
+        input_tokens: 3,
+        output_tokens: 4,
+        error: Some("model_mismatch".into()),
+    }];
+    view.active_deepseek_subsession_id = Some("sub_2".into());
     let workspace = view.workspace.as_mut().unwrap();
     (workspace.kind, workspace.writable, workspace.source_head) =
         (WorkspaceKind::Worktree.into(), true, Some("c0ffee".into()));
@@ -204,6 +222,14 @@ fn a_result_carries_the_whole_session_and_receipts_in_their_own_bytes() {
             "skills": [{"skill_id": "s", "content_sha256": "ab", "body": "Do."}],
             "reply_with": "Answer.",
         })
+    );
+    assert_eq!(structured["deepseek_route"], json!({"sonnet": "flash", "opus": "flash", "fable": "pro"}));
+    assert_eq!(structured["active_deepseek_subsession_id"], "sub_2");
+    assert_eq!(
+        structured["deepseek_subsessions"],
+        json!([{"subsession_id": "sub_1", "status": "failed", "grade": "fable", "route": "pro", "started_by": "toolu_1",
+            "started_at": "1970-01-01T00:00:00.001Z", "ended_at": "1970-01-01T00:00:00.002Z", "model": "flash",
+            "model_verified": false, "requests": 1, "input_tokens": 3, "output_tokens": 4, "error": "model_mismatch"}])
     );
     assert_eq!(structured["workspace"]["source_head"], "c0ffee");
     assert_eq!(structured["current_run"]["actions"][0]["started_at"], "9999-12-31T23:59:59.999Z");

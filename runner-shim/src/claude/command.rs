@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gatehouse_sandbox::launch::{LaunchRequest, Limits, Policy, ProcessGroup};
 
-use crate::plan::{MODEL, Plan, SessionStart, claude_tool_name};
+use crate::plan::{Plan, SessionStart, claude_tool_name};
 use crate::ports::Ports;
 
 /// Longer than any turn: 24 hours, in milliseconds.
@@ -45,7 +45,7 @@ fn arguments(plan: &Plan, begin: SessionStart, mcp_config: &Path) -> Vec<OsStrin
     }
     let rest = ["--disable-slash-commands", "--permission-mode", "dontAsk", "--output-format", "stream-json"];
     arguments.extend(rest.map(OsString::from));
-    arguments.extend(["--verbose", "--model", MODEL].map(OsString::from));
+    arguments.extend(["--verbose", "--model", &plan.model].map(OsString::from));
     arguments
 }
 

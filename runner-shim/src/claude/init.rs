@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use crate::plan::{MODEL, Plan, SERVER_NAME, claude_tool_name};
+use crate::plan::{Plan, SERVER_NAME, claude_tool_name};
 
 /// The `system`/`init` line, as far as it is checked.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
@@ -47,7 +47,7 @@ impl InitLine {
             ("session id", self.session_id == plan.claude_session_id),
             ("tools", found == expected && self.tools.len() == expected.len()),
             ("MCP servers", self.mcp_servers == server),
-            ("model", self.model == MODEL),
+            ("model", self.model == plan.model),
             ("permission mode", self.permission_mode == "dontAsk"),
             ("source of the API key", self.api_key_source == "ANTHROPIC_API_KEY"),
             ("slash commands", self.slash_commands.is_empty()),

@@ -67,7 +67,7 @@ impl Bridge {
     async fn serve(&self, form: Form, turn: OpenTurnRequest, out: &mpsc::Sender<Bytes>) {
         let asked_at = Instant::now();
         if form == Form::Stream {
-            send(out, render::message_start()).await;
+            send(out, render::message_start(&self.model)).await;
         }
         let last_words = match self.wait_for_reply(form, turn, out).await {
             Ok(reply) => {
@@ -81,7 +81,7 @@ impl Bridge {
                     }
                     Form::Whole => {
                         self.binding.given_whole(reply.given_calls());
-                        render::whole(&reply).map(|message| vec![message])
+                        render::whole(&reply, &self.model).map(|message| vec![message])
                     }
                 };
                 match parts {

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::binding::GivenCall;
-use crate::plan::{MODEL, claude_tool_name};
+use crate::plan::claude_tool_name;
 
 /// A reply that can be rendered.
 #[derive(Debug)]
@@ -85,14 +85,14 @@ pub fn message_id() -> String {
 }
 
 /// The reply as one JSON message.
-pub fn whole(reply: &Reply) -> Result<Bytes, serde_json::Error> {
+pub fn whole(reply: &Reply, model: &str) -> Result<Bytes, serde_json::Error> {
     #[derive(Serialize)]
     struct Message<'a> {
         id: String,
         #[serde(rename = "type")]
         kind: &'static str,
         role: &'static str,
-        model: &'static str,
+        model: &'a str,
         content: Vec<Block<'a>>,
         stop_reason: &'static str,
         stop_sequence: Option<&'static str>,
@@ -108,7 +108,7 @@ pub fn whole(reply: &Reply) -> Result<Bytes, serde_json::Error> {
         id: message_id(),
         kind: "message",
         role: "assistant",
-        model: MODEL,
+        model,
         content: text.into_iter().chain(calls).collect(),
         stop_reason: reply.stop_reason(),
         stop_sequence: None,
@@ -118,9 +118,9 @@ pub fn whole(reply: &Reply) -> Result<Bytes, serde_json::Error> {
 }
 
 /// The first event, sent before anything is known of the reply.
-pub fn message_start() -> Bytes {
+pub fn message_start(model: &str) -> Bytes {
     event(json!({"type": "message_start", "message": {
-        "id": message_id(), "type": "message", "role": "assistant", "model": MODEL, "content": [],
+        "id": message_id(), "type": "message", "role": "assistant", "model": model, "content": [],
         "stop_reason": null, "stop_sequence": null, "usage": usage(),
     }}))
 }
@@ -205,14 +205,14 @@ mod tests {
         assert_eq!(events[8]["index"], 2);
         assert_eq!(events[9]["delta"]["stop_reason"], "tool_use");
         assert_eq!(events[10], json!({"type": "message_stop"}));
-        assert_eq!(parsed(&message_start())["message"]["model"], "chatgpt-main");
+        assert_eq!(parsed(&message_start("m"))["message"]["model"], "m");
         assert_eq!(parsed(&ping()), json!({"type": "ping"}));
     }
 
     #[test]
     fn one_message_holds_the_same() {
         let whole: Value =
-            serde_json::from_slice(&whole(&reply("t", &[r#"{"a":1}"#]).unwrap()).unwrap()).unwrap();
+            serde_json::from_slice(&whole(&reply("t", &[r#"{"a":1}"#]).unwrap(), "m").unwrap()).unwrap();
         assert_eq!(whole["content"][0], json!({"type": "text", "text": "t"}));
         assert_eq!(whole["content"][1]["input"], json!({"a": 1}));
         assert_eq!(whole["stop_reason"], "tool_use");

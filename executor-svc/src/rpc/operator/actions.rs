@@ -77,6 +77,7 @@ pub(super) fn action_view(row: ActionRow, uncertain: &[ToolCallId]) -> Result<v1
         receipt_json: row.receipt,
         receipt_sha256: row.receipt_sha256,
         undoes: row.reverts,
+        subsession_id: row.subagent_id,
     })
 }
 

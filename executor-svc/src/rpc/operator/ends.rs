@@ -61,7 +61,9 @@ impl OperatorService {
             texts.iter().map(|text| parse(text)).collect::<Result<Vec<_>, _>>()
         });
         let mut found = looked.await?;
-        found.retain(|session| session.state.run().is_some() || session.ending.is_some());
+        found.retain(|session| {
+            session.state.run().is_some() || session.ending.is_some() || session.subagent.is_some()
+        });
         Ok(found)
     }
 
@@ -73,7 +75,8 @@ impl OperatorService {
             self.engine.submit(&session.id, None, move |_, _| Ok(command)).await?;
         }
         let limit = std::time::Duration::from_secs(10);
-        let ended = self.engine.wait_until(&session.id, limit, |s| s.ending.is_none()).await?;
-        Ok(ended.ending.is_none())
+        let over = |s: &Session| s.ending.is_none() && s.subagent.is_none();
+        let ended = self.engine.wait_until(&session.id, limit, over).await?;
+        Ok(over(&ended))
     }
 }

@@ -5,13 +5,15 @@ use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
 
+use super::subagent_moves::{SubMove, Subagents, sub_command, sub_moves};
 use super::*;
 
 /// One random move; the numbers pick among what exists.
 #[derive(Debug, Clone)]
 enum Move {
     OpenTurn { first: bool, all_results: bool, known: bool },
-    Reply { reply_id: u8, content: u8, calls: usize, stale_turn: bool, lease: Holder },
+    Reply { reply_id: u8, content: u8, calls: usize, tool: &'static str, stale_turn: bool, lease: Holder },
+    Sub(SubMove),
     Prepare { call: usize },
     Settle { call: usize },
     Continue { key: u8, lease: Holder },
@@ -35,11 +37,16 @@ fn holder() -> impl Strategy<Value = Holder> {
     prop_oneof![4 => Just(Holder::Current), 1 => Just(Holder::Former)]
 }
 
+fn tool() -> impl Strategy<Value = &'static str> {
+    prop_oneof![Just("Read"), Just("Edit"), Just(SUBAGENT_START), Just(SUBAGENT_GET)]
+}
+
 fn moves() -> impl Strategy<Value = Move> {
     prop_oneof![
         4 => (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(first, all_results, known)| Move::OpenTurn { first, all_results, known }),
-        4 => (0..4u8, 0..2u8, 0..3usize, proptest::bool::weighted(0.2), holder())
-            .prop_map(|(reply_id, content, calls, stale_turn, lease)| Move::Reply { reply_id, content, calls, stale_turn, lease }),
+        4 => (0..4u8, 0..2u8, 0..3usize, tool(), proptest::bool::weighted(0.2), holder())
+            .prop_map(|(reply_id, content, calls, tool, stale_turn, lease)| Move::Reply { reply_id, content, calls, tool, stale_turn, lease }),
+        8 => sub_moves().prop_map(Move::Sub),
         2 => (0..4usize).prop_map(|call| Move::Prepare { call }),
         3 => (0..4usize).prop_map(|call| Move::Settle { call }),
         2 => (0..4u8, holder()).prop_map(|(key, lease)| Move::Continue { key, lease }),
@@ -68,11 +75,13 @@ struct World {
     authorised: HashSet<ToolCallId>,
     settled: HashSet<ToolCallId>,
     runs: HashSet<RunId>,
+    subagents: Subagents,
 }
 
 impl World {
     fn new() -> Self {
-        let session = fresh();
+        let mut session = fresh();
+        (session.profile, session.subagents) = (Profile::WorktreeWrite, SubagentPolicy::DeepseekExplicit);
         let runs = [run_of(&session).0].into();
         Self {
             session,
@@ -84,6 +93,7 @@ impl World {
             authorised: HashSet::new(),
             settled: HashSet::new(),
             runs,
+            subagents: Subagents::default(),
         }
     }
 
@@ -134,6 +144,7 @@ impl World {
                 let (run_id, epoch) = if *stale { (RunId::mint(), 1) } else { ending.or(current)? };
                 Command::RunnerGone { run_id, epoch, why: "gone".into() }
             }
+            Move::Sub(next) => sub_command(&self.session, next)?,
             Move::Restart => Command::Restarted,
             Move::Wait { .. } | Move::Check => Command::CheckLease,
             _ => return None,
@@ -143,7 +154,8 @@ impl World {
     /// A call of the present run, or one of a former run that is still being finished.
     fn call(&self, place: usize) -> Option<ToolCallId> {
         let of_run = self.session.state.run().into_iter().flat_map(|run| &run.calls);
-        of_run.chain(&self.session.finishing).nth(place).map(|call| call.id.clone())
+        let of_subagent = self.session.subagent.iter().flat_map(|subagent| &subagent.run.calls);
+        of_run.chain(of_subagent).chain(&self.session.finishing).nth(place).map(|call| call.id.clone())
     }
 
     fn open_turn(&self, first: bool, all_results: bool, known: bool) -> Option<Command> {
@@ -160,7 +172,7 @@ impl World {
     /// What ChatGPT asks, and the id that it uses.
     fn by_caller(&self, next: &Move) -> Option<(Command, Option<Use>)> {
         Some(match next {
-            Move::Reply { reply_id, content, calls, stale_turn, lease } => {
+            Move::Reply { reply_id, content, calls, tool, stale_turn, lease } => {
                 let scope = format!("reply {reply_id}");
                 let (turn_id, turn) = self.turn_for_reply(*stale_turn)?;
                 let command = Command::Reply {
@@ -170,7 +182,7 @@ impl World {
                     turn_id,
                     turn,
                     text: content.to_string(),
-                    calls: Ok((0..*calls).map(|_| call_request("Read")).collect()),
+                    calls: Ok((0..*calls).map(|_| call_request(tool)).collect()),
                 };
                 (command, Some((scope, *content, None)))
             }
@@ -253,6 +265,7 @@ impl World {
             prop_assert!(self.once.insert(scope, (content, lease)).is_none(), "I3: an id is used up once");
         }
         for effect in &step.effects {
+            self.subagents.note(&self.session, effect)?;
             self.note_effect(effect)?;
         }
         prop_assert_eq!(&step.session.skills, &self.session.skills, "what was frozen stays so");
@@ -290,6 +303,9 @@ impl World {
                 prop_assert!(self.authorised.contains(id), "I2: nothing is settled that was not authorised");
                 prop_assert!(self.settled.insert(id.clone()), "I1: settled once");
             }
+            Effect::SubagentStarted(ask) => {
+                prop_assert!(self.runs.insert(ask.run_id.clone()), "a run opens once");
+            }
             Effect::RunOpened { run_id, .. } => {
                 prop_assert!(self.runs.insert(run_id.clone()), "a run opens once");
             }
@@ -309,10 +325,18 @@ impl World {
     fn check_state(&self) -> Result<(), TestCaseError> {
         let pending: Vec<_> =
             self.turns.values().filter(|(_, standing)| *standing == TurnStanding::Pending).collect();
-        match &self.session.state {
-            State::Waiting(_, turn) => prop_assert!(pending.len() == 1 && pending[0].0 == turn.id),
-            _ => prop_assert!(pending.is_empty(), "a pending turn exists only while the session waits"),
-        }
+        let own = match &self.session.state {
+            State::Waiting(_, turn) => Some(&turn.id),
+            _ => None,
+        };
+        let subagents = self.session.subagent.as_ref().and_then(|subagent| match &subagent.state {
+            SubagentState::Asking { turn, .. } => Some(turn),
+            _ => None,
+        });
+        let waiting: HashSet<_> = own.into_iter().chain(subagents).collect();
+        let pending: HashSet<_> = pending.into_iter().map(|(id, _)| id).collect();
+        prop_assert_eq!(pending, waiting, "a pending turn is one that the session or its subagent waits for");
+        self.subagents.check(&self.session)?;
         if self.session.state.run().is_none() {
             let finishing = |id: &&ToolCallId| self.session.finishing.iter().any(|call| call.id == **id);
             let open: Vec<_> =

@@ -3,6 +3,8 @@
 mod ends;
 mod invariants;
 mod operating;
+mod subagent;
+mod subagent_moves;
 mod table;
 mod turns;
 

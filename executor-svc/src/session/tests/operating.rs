@@ -186,3 +186,8 @@ fn a_repeated_request_has_no_effect_and_another_under_its_id_is_refused() {
     let conflict = Command::BeginUndo(Claim::Conflict, undo_ask());
     assert_eq!(apply(&session, at(2), conflict), Err(Refusal::IdempotencyConflict));
 }
+
+/// Whether an undo cannot begin now.
+pub(super) fn undo_is_busy(session: &Session) -> bool {
+    matches!(begin_undo(session), Err(Refusal::SessionBusy(_)))
+}

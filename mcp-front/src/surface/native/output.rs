@@ -4,8 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use gatehouse_proto::refusal::Refusal;
 use gatehouse_proto::v1::{
-    CurrentRun, LastResult, NetworkBoundary, PendingTurn, SessionReply, SessionStatus, SessionView,
-    SkillSnapshot, StopRequestView, Terminal, ToolDescription, ToolResult, Workspace,
+    CurrentRun, DeepseekRoute, LastResult, NetworkBoundary, PendingTurn, SessionReply, SessionStatus,
+    SessionView, SkillSnapshot, StopRequestView, SubsessionView, Terminal, ToolDescription, ToolResult,
+    Workspace,
 };
 use serde_json::{Map, Value, json};
 
@@ -58,9 +59,9 @@ pub(super) fn render(reply: &SessionReply, token: Token) -> Result<Map<String, V
     put("skill_snapshot", view.skill_snapshot.iter().map(skill_snapshot).collect());
     let policy = view.subagent_policy().name().ok_or_else(|| unknown("subagent policy"))?;
     put("subagent_policy", policy.into());
-    put("deepseek_route", Value::Null);
-    put("deepseek_subsessions", Value::Array(Vec::new()));
-    put("active_deepseek_subsession_id", Value::Null);
+    put("deepseek_route", view.deepseek_route.as_ref().map(route).into());
+    put("deepseek_subsessions", view.deepseek_subsessions.iter().map(subsession).collect());
+    put("active_deepseek_subsession_id", view.active_deepseek_subsession_id.clone().into());
     if let (Token::Given, Some(token)) = (token, &reply.recovery_token) {
         put("recovery_token", token.clone().into());
     }
@@ -178,6 +179,20 @@ fn tool(tool: &ToolDescription) -> Result<Value, Refusal> {
 /// JSON text of the executor as a value. Keys keep their order, so that it is written in the same bytes again.
 fn embedded(text: &str, what: &str) -> Result<Value, Refusal> {
     serde_json::from_str(text).map_err(|_| unknown(what))
+}
+
+fn route(route: &DeepseekRoute) -> Value {
+    json!({"sonnet": route.sonnet, "opus": route.opus, "fable": route.fable})
+}
+
+fn subsession(subsession: &SubsessionView) -> Value {
+    json!({
+        "subsession_id": subsession.subsession_id, "status": subsession.status, "grade": subsession.grade,
+        "route": subsession.route, "started_by": subsession.started_by, "started_at": time(subsession.started_at_ms),
+        "ended_at": subsession.ended_at_ms.map(time), "model": subsession.model,
+        "model_verified": subsession.model_verified, "requests": subsession.requests,
+        "input_tokens": subsession.input_tokens, "output_tokens": subsession.output_tokens, "error": subsession.error,
+    })
 }
 
 fn skill_snapshot(skill: &SkillSnapshot) -> Value {

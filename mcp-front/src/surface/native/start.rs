@@ -124,7 +124,7 @@ fn subagents_need_a_worktree(request: &StartRequest) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(Refusal::new(
-        ErrorCode::InvalidArgument,
+        ErrorCode::ProfileForbids,
         "subagent_policy deepseek_explicit needs capability_profile worktree_write.",
         "Leave subagent_policy out, or use worktree_write if the user wants an isolated copy of a clean repository.",
     ))

@@ -1,0 +1,118 @@
+//! The way to the provider: TCP, perhaps through the configured proxy, and TLS.
+//!
+//! Nothing here reads the environment. Which certificates are believed is the platform's affair: its verifier decides, by
+//! its own store.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Uri;
+use http_body_util::Empty;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use rustls_platform_verifier::BuilderVerifierExt;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::OnceCell;
+use tokio_rustls::TlsConnector;
+
+use super::failure::AskError;
+use crate::config::DeepseekSettings;
+
+/// How long a connection may take to come about.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Both directions of a connection.
+pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// The platform's trust, looked up when it is first needed.
+#[derive(Debug, Default)]
+pub(super) struct Trust(OnceCell<Arc<ClientConfig>>);
+
+impl Trust {
+    async fn config(&self) -> Result<Arc<ClientConfig>, AskError> {
+        let made = self.0.get_or_try_init(|| async {
+            tokio::task::spawn_blocking(platform_trust).await.map_err(|_| AskError::Interrupted)?
+        });
+        made.await.cloned()
+    }
+}
+
+fn platform_trust() -> Result<Arc<ClientConfig>, AskError> {
+    let tls = |error: rustls::Error| AskError::Tls(error.to_string());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let mut config = builder.map_err(tls)?.with_platform_verifier().map_err(tls)?.with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// A connection over which the endpoint can be asked.
+pub(super) async fn connect(settings: &DeepseekSettings, trust: &Trust) -> Result<Box<dyn Duplex>, AskError> {
+    let opening = async {
+        let endpoint = &settings.endpoint;
+        let stream = match &settings.proxy {
+            None => tcp(endpoint).await?,
+            Some(proxy) => through(proxy, endpoint).await?,
+        };
+        if endpoint.scheme_str() != Some("https") {
+            return Ok(stream);
+        }
+        let host = endpoint.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let name = ServerName::try_from(host).map_err(|error| AskError::Tls(error.to_string()))?;
+        let connector = TlsConnector::from(trust.config().await?);
+        let stream = connector.connect(name, stream).await.map_err(|error| refused(&error))?;
+        Ok(Box::new(stream) as Box<dyn Duplex>)
+    };
+    let opened = tokio::time::timeout(PATIENCE, opening).await;
+    opened.unwrap_or_else(|_| {
+        Err(AskError::Unreachable(format!("no connection within {} s", PATIENCE.as_secs())))
+    })
+}
+
+/// A handshake that did not come about: for want of trust, or for want of a connection.
+fn refused(error: &io::Error) -> AskError {
+    let is_tls = error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
+    if is_tls { AskError::Tls(error.to_string()) } else { AskError::Unreachable(error.to_string()) }
+}
+
+fn port_of(uri: &Uri) -> u16 {
+    let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    uri.port_u16().unwrap_or(usual)
+}
+
+async fn tcp(uri: &Uri) -> Result<Box<dyn Duplex>, AskError> {
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let stream = TcpStream::connect((host, port_of(uri))).await;
+    let stream = stream.map_err(|error| AskError::Unreachable(error.to_string()))?;
+    // An answer comes in many small pieces; waiting to fill packets helps nobody.
+    let _ = stream.set_nodelay(true);
+    Ok(Box::new(stream))
+}
+
+/// A tunnel through the proxy, which sees where it leads and nothing of what goes through.
+async fn through(proxy: &Uri, endpoint: &Uri) -> Result<Box<dyn Duplex>, AskError> {
+    let failed = |error: hyper::Error| AskError::Unreachable(format!("the proxy: {error}"));
+    let stream = tcp(proxy).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    tokio::spawn(connection.with_upgrades());
+    let authority = format!("{}:{}", endpoint.host().unwrap_or_default(), port_of(endpoint));
+    let request = http::Request::connect(&authority)
+        .header(http::header::HOST, &authority)
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| AskError::Unreachable(error.to_string()))?;
+    let response = sender.send_request(request).await.map_err(failed)?;
+    if !response.status().is_success() {
+        return Err(AskError::Unreachable(format!(
+            "the proxy answered with HTTP status {}",
+            response.status()
+        )));
+    }
+    let tunnel = hyper::upgrade::on(response).await.map_err(failed)?;
+    Ok(Box::new(TokioIo::new(tunnel)))
+}
