@@ -46,12 +46,13 @@ impl Secrets {
         self.learn_secret_files(&top.join("s"));
     }
 
-    /// Short 0600 files at the top of the state directory are secrets: the front's key, the recovery secret.
+    /// Short 0600 files at the top of the state directory are secrets: the front's key, the recovery secret. How far the
+    /// ledger is, is none: an export tells it.
     fn learn_secret_files(&mut self, state_dir: &Path) {
         for entry in std::fs::read_dir(state_dir).into_iter().flatten().flatten() {
             let small =
                 entry.metadata().is_ok_and(|found| found.is_file() && (16..=256).contains(&found.len()));
-            if !small {
+            if !small || entry.file_name() == "ledger.head" {
                 continue;
             }
             let bytes = std::fs::read(entry.path()).unwrap_or_default();
