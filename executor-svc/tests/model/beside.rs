@@ -1,7 +1,7 @@
 //! What can happen where there may be subagents. Whoever deals with the session itself says less here than elsewhere: not
 //! what is refused in the same words whatever a subagent does.
 
-use executor_svc::session::{State, Status};
+use executor_svc::session::{Attachment, State, Status};
 
 use super::moves::{Ask, Bounds, How, Move, Shape, Subagents, count, rooms};
 use super::world::{Asking, Process, RunRow, Scope, Tool, World};
@@ -76,11 +76,15 @@ fn replies(world: &World, bounds: &Bounds, may: &Subagents, moves: &mut Vec<Move
     }
 }
 
-/// What the lock is for is tried beside every subagent, however little room there is.
+/// What the lock is for is tried beside every subagent, however little room there is; a write of the session's own is
+/// looked at elsewhere.
 fn is_within(world: &World, bounds: &Bounds, may: &Subagents, shape: Shape) -> bool {
     let starts = shape.calls().contains(&Tool::Start);
     if world.session.subagent.is_some() && !matches!(shape, Shape::Read | Shape::Get | Shape::Stop) {
         return true;
+    }
+    if shape == Shape::Write {
+        return false;
     }
     let own = world.ledger.actions.iter().filter(|row| is_own(world, row.run));
     let started = own.clone().filter(|row| row.tool == Tool::Start).count();
@@ -88,20 +92,17 @@ fn is_within(world: &World, bounds: &Bounds, may: &Subagents, shape: Shape) -> b
     room && !(starts && started >= usize::from(may.starts))
 }
 
-fn shim(
-    world: &World,
-    bounds: &Bounds,
-    may: &Subagents,
-    (run, row): (u8, &RunRow),
-    moves: &mut Vec<Move>,
-) {
+fn shim(world: &World, bounds: &Bounds, may: &Subagents, (run, row): (u8, &RunRow), moves: &mut Vec<Move>) {
     let own = row.of.is_none();
     let opened = |turn_run: u8| if own { is_own(world, turn_run) } else { turn_run == run };
     let so_far = world.ledger.turns.iter().filter(|turn| opened(turn.run)).count();
     let room = so_far < usize::from(if own { bounds.turns } else { may.turns });
     let of_run = (0..).zip(&world.ledger.turns).filter(|(_, turn)| turn.run == run);
     let mut asks = Vec::new();
-    if room || of_run.clone().count() > 0 {
+    // A shim says that it is there before it asks for the first time.
+    let attached =
+        own || world.session.subagent.iter().all(|subagent| subagent.run.attachment == Attachment::Attached);
+    if (room && attached) || of_run.clone().count() > 0 {
         asks.push(Ask::First);
     }
     for (turn, _) in of_run {

@@ -167,9 +167,7 @@ fn stays_apart(world: &World, run: u8, after: &Step) -> bool {
     let (before, after) = (&world.session, &after.session);
     match world.ledger.runs[usize::from(run)].of {
         Some(_) => after.state == before.state,
-        None => {
-            after.subagent == before.subagent || after.subagent.as_ref().is_some_and(Subagent::is_ending)
-        }
+        None => after.subagent == before.subagent || after.subagent.as_ref().is_some_and(Subagent::is_ending),
     }
 }
 

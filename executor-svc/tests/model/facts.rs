@@ -22,7 +22,8 @@ pub const SEEN_TO_END: &str =
     "a session is stopped only when its processes are gone and its actions have receipts";
 pub const GOES_ON: &str = "from everywhere the session can go on, or says why not";
 pub const ONE_SUBAGENT: &str = "at most one subagent is active";
-pub const LOCKED: &str = "beside a subagent the session has no call that could change something or start another";
+pub const LOCKED: &str =
+    "beside a subagent the session has no call that could change something or start another";
 pub const STARTS_ALONE: &str = "a start is the only call of its reply";
 pub const NO_END_BESIDE: &str = "no reply without calls ends the run beside a subagent";
 pub const COMMITTED_FIRST: &str = "nothing of an answer is released before it is committed";
@@ -116,7 +117,8 @@ fn seen_to_end(world: &World) -> bool {
 }
 
 fn one_subagent(world: &World) -> bool {
-    let active = world.session.subagent.as_ref().map(|subagent| usize::from(ids::number(subagent.id.as_str())));
+    let active =
+        world.session.subagent.as_ref().map(|subagent| usize::from(ids::number(subagent.id.as_str())));
     world.ledger.subagents.iter().enumerate().all(|(number, row)| row.over || active == Some(number))
 }
 
@@ -124,9 +126,12 @@ fn locked(world: &World) -> bool {
     let is_open = |state| matches!(state, ActionState::Authorised | ActionState::Prepared);
     let own = |run: u8| world.ledger.runs[usize::from(run)].of.is_none();
     world.session.subagent.is_none()
-        || world.ledger.actions.iter().filter(|row| own(row.run) && is_open(row.state)).all(|row| {
-            !matches!(row.tool, Tool::Write | Tool::Command | Tool::Start)
-        })
+        || world
+            .ledger
+            .actions
+            .iter()
+            .filter(|row| own(row.run) && is_open(row.state))
+            .all(|row| !matches!(row.tool, Tool::Write | Tool::Command | Tool::Start))
 }
 
 fn of_subagents(world: &World) -> impl Iterator<Item = &RunRow> {

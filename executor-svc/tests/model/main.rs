@@ -107,9 +107,13 @@ impl Gateway {
             Move::Adopt => self.adopt(world),
             Move::TimePasses => {
                 let lease = &mut Arc::make_mut(&mut world.session).lease;
-                // Where something else is looked at, all that is left of it passes at once.
-                let whole = self.bounds.subagents.is_some();
-                lease.expires_at = if whole { NOW } else { lease.expires_at.moved(-STEP) };
+                if self.bounds.subagents.is_none() {
+                    lease.expires_at = lease.expires_at.moved(-STEP);
+                } else {
+                    // All that is left of it passes, and the reaper looks.
+                    lease.expires_at = NOW;
+                    let _ = self.submit(world, Asker::House, None, |_| Command::CheckLease);
+                }
             }
             Move::ForeignWrite(action) => {
                 world.ledger.actions[usize::from(action)].file = File::Foreign;
@@ -222,19 +226,29 @@ fn models_with_subagents() -> Vec<(&'static str, Bounds)> {
     let delegated = Bounds {
         turns: 1,
         actions: 1,
+        leases: 2,
         foreign: true,
         shapes: &[Shape::Start],
         subagents: Some(Subagents { starts: 1, turns: 2, actions: 1, answers: &[Shape::Write, Shape::Text] }),
         ..BESIDE
     };
+    let twice = Some(Subagents { starts: 2, turns: 1, actions: 0, answers: &[Shape::Text] });
+    let again = Bounds {
+        turns: 3,
+        actions: 3,
+        crashes: 0,
+        shapes: &[Shape::Start, Shape::Stop],
+        subagents: twice,
+        ..BESIDE
+    };
     if is_deep() {
-        let twice = Some(Subagents { starts: 2, turns: 1, actions: 0, answers: &[Shape::Text] });
         return vec![
-            ("beside", Bounds { runs: 2, turns: 3, actions: 3, leases: 2, subagents: twice, ..BESIDE }),
-            ("delegated", Bounds { turns: 2, leases: 2, crashes: 2, ..delegated }),
+            ("beside", Bounds { leases: 2, ..BESIDE }),
+            ("again", Bounds { crashes: 1, ..again }),
+            ("delegated", Bounds { crashes: 2, ..delegated }),
         ];
     }
-    vec![("beside", BESIDE), ("delegated", delegated)]
+    vec![("again", again), ("beside", BESIDE), ("delegated", delegated)]
 }
 
 fn is_deep() -> bool {
@@ -301,8 +315,7 @@ fn the_checker_finds_what_is_wrong_with_a_faulty_gateway() {
         (Fault::TakesOldLaunches, facts::APART),
         (Fault::ForgetsTheSubagent, facts::GOES_ON),
     ];
-    let cases: Vec<_> =
-        cases.into_iter().chain(beside.map(|(fault, fact)| (fault, fact, BESIDE))).collect();
+    let cases: Vec<_> = cases.into_iter().chain(beside.map(|(fault, fact)| (fault, fact, BESIDE))).collect();
     let broken: BTreeSet<_> = cases.iter().map(|(_, fact, _)| *fact).collect();
     let facts: BTreeSet<_> = facts::all().iter().map(|fact| fact.name).collect();
     assert_eq!(broken, facts, "every fact can be broken");

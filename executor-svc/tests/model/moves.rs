@@ -9,22 +9,56 @@ use super::world::{Phase, Process, Tool, World};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Move {
-    Reply { lease: u8, id: u8, turn: u8, shape: Shape },
-    Continue { lease: u8, key: u8, content: u8 },
-    Recover { key: u8, right: bool },
-    Stop { lease: Option<u8>, key: u8, content: u8 },
-    Look { lease: u8 },
+    Reply {
+        lease: u8,
+        id: u8,
+        turn: u8,
+        shape: Shape,
+    },
+    Continue {
+        lease: u8,
+        key: u8,
+        content: u8,
+    },
+    Recover {
+        key: u8,
+        right: bool,
+    },
+    Stop {
+        lease: Option<u8>,
+        key: u8,
+        content: u8,
+    },
+    Look {
+        lease: u8,
+    },
     Attach(u8),
-    OpenTurn { run: u8, ask: Ask, stale: bool },
-    Invoke { run: u8, action: u8 },
-    EndRun { run: u8, how: How },
+    OpenTurn {
+        run: u8,
+        ask: Ask,
+        stale: bool,
+    },
+    Invoke {
+        run: u8,
+        action: u8,
+    },
+    EndRun {
+        run: u8,
+        how: How,
+    },
     ProcessDies(u8),
     StepLaunch(u8),
     CarryOutEnd(u8),
     NoticeGone(u8),
-    StepFlight { action: u8, works: bool },
+    StepFlight {
+        action: u8,
+        works: bool,
+    },
     /// The broker: asks, and then has an answer of this shape, or none.
-    StepAsk { turn: u8, answer: Option<Shape> },
+    StepAsk {
+        turn: u8,
+        answer: Option<Shape>,
+    },
     /// The subagent's time is over.
     TimeOut,
     CheckLease,
@@ -142,6 +176,7 @@ pub fn possible(world: &World, bounds: &Bounds, moves: &mut Vec<Move>) {
             callers(world, bounds, moves);
             shims(world, bounds, moves);
             rooms(world, moves);
+            moves.push(Move::CheckLease);
             moves.extend(world.run().map(|_| Move::Interrupt));
         }
     }
@@ -153,7 +188,7 @@ pub fn possible(world: &World, bounds: &Bounds, moves: &mut Vec<Move>) {
             moves.push(Move::ProcessDies(run));
         }
     }
-    if !world.session.lease.expired(super::world::NOW) {
+    if !world.session.lease.expired(super::world::NOW) && (bounds.subagents.is_none() || world.is_up()) {
         moves.push(Move::TimePasses);
     }
     if world.foreign_left && !world.is_up() {
@@ -248,7 +283,6 @@ pub fn rooms(world: &World, moves: &mut Vec<Move>) {
     for &action in executor.flights.keys() {
         moves.extend([true, false].map(|works| Move::StepFlight { action, works }));
     }
-    moves.push(Move::CheckLease);
     if world.session.undoing.is_some() {
         moves.push(Move::FinishResolve);
     } else {

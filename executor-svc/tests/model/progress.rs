@@ -99,8 +99,7 @@ fn rooms_work(gateway: &Gateway, world: &mut World) -> bool {
 }
 
 fn broker_works(gateway: &Gateway, world: &mut World, patience: Patience) -> bool {
-    let answers =
-        |asking: &Asking| *asking == Asking::Ordered || patience == Patience::Waits;
+    let answers = |asking: &Asking| *asking == Asking::Ordered || patience == Patience::Waits;
     let next = world.executor.asks.iter().find(|(_, asking)| answers(asking)).map(|(turn, _)| *turn);
     if let Some(turn) = next {
         gateway.step_ask(world, turn, Some(Shape::Text));
@@ -166,9 +165,7 @@ fn claude_works(gateway: &Gateway, world: &mut World, current: &Run, starting: b
     }
     let open = current.calls.iter().find(|call| call.state != CallState::Settled);
     let told = match (starting, open, &current.answered) {
-        (true, ..) => {
-            gateway.open_turn(world, run, Ask::First, false).is_some_and(|told| told.is_ok())
-        }
+        (true, ..) => gateway.open_turn(world, run, Ask::First, false).is_some_and(|told| told.is_ok()),
         (_, Some(call), _) => gateway.invoke(world, run, ids::number(call.id.as_str())).is_some(),
         (_, None, Some(_)) if current.calls.is_empty() => {
             gateway.end_run(world, run, How::Finished).is_some_and(|told| told.is_ok())

@@ -50,7 +50,8 @@ impl Gateway {
 
     /// What a new executor does for the subagent that it finds.
     pub fn adopt_subagent(&self, world: &mut World) {
-        let (Some(subagent), Some((run, epoch))) = (world.session.subagent.clone(), world.subagent_run()) else {
+        let (Some(subagent), Some((run, epoch))) = (world.session.subagent.clone(), world.subagent_run())
+        else {
             return;
         };
         let noted = self.hold_again(world, run, epoch);
@@ -213,9 +214,7 @@ pub fn decide(fault: Fault, session: &Session, command: Command) -> Result<Step,
         (Fault::ForgetsItsProcess, command) => {
             let mut step = apply(session, NOW, command)?;
             if let Some(subagent) = step.session.subagent.take_if(|subagent| subagent.is_ending()) {
-                let of_it = |effect: &Effect| {
-                    matches!(effect, Effect::EndRunner { run_id, .. } if *run_id == subagent.run.id)
-                };
+                let of_it = |effect: &Effect| matches!(effect, Effect::EndRunner { run_id, .. } if *run_id == subagent.run.id);
                 step.effects.retain(|effect| !of_it(effect));
             }
             Ok(step)
