@@ -232,23 +232,15 @@ fn models_with_subagents() -> Vec<(&'static str, Bounds)> {
         subagents: Some(Subagents { starts: 1, turns: 2, actions: 1, answers: &[Shape::Write, Shape::Text] }),
         ..BESIDE
     };
-    let twice = Some(Subagents { starts: 2, turns: 1, actions: 0, answers: &[Shape::Text] });
-    let again = Bounds {
-        turns: 3,
-        actions: 3,
-        crashes: 0,
-        shapes: &[Shape::Start, Shape::Stop],
-        subagents: twice,
-        ..BESIDE
-    };
     if is_deep() {
+        let twice = Some(Subagents { starts: 2, turns: 1, actions: 0, answers: &[Shape::Text] });
         return vec![
             ("beside", Bounds { leases: 2, ..BESIDE }),
-            ("again", Bounds { crashes: 1, ..again }),
             ("delegated", Bounds { crashes: 2, ..delegated }),
+            ("again", Bounds { turns: 3, crashes: 0, shapes: &[Shape::Start], subagents: twice, ..BESIDE }),
         ];
     }
-    vec![("again", again), ("beside", BESIDE), ("delegated", delegated)]
+    vec![("beside", BESIDE), ("delegated", delegated)]
 }
 
 fn is_deep() -> bool {
