@@ -36,6 +36,7 @@ CREATE UNIQUE INDEX subagent_answer_in_order ON subagent_answer (subagent_id, or
 ALTER TABLE run ADD COLUMN subagent_id TEXT REFERENCES subagent (id);
 DROP INDEX run_by_session;
 CREATE UNIQUE INDEX run_by_session ON run (session_id, ordinal) WHERE subagent_id IS NULL;
+CREATE INDEX run_by_start ON run (session_id, started_at, ordinal, id);
 CREATE UNIQUE INDEX run_by_subagent ON run (subagent_id) WHERE subagent_id IS NOT NULL;
 
 -- Of an action of a subagent: whose.
