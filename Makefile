@@ -140,6 +140,8 @@ soak: build claude ## The installed suite again and again (ROUNDS=5), long prope
 	MODEL=deep cargo test --locked -p executor-svc --test model
 	PROPTEST_CASES=100000 cargo test --locked -p executor-svc --lib
 	KILLS=10000 cargo test --locked -p gatehouse-tests --test killed_writes -- --nocapture
+	KILLS=300 cargo test --locked -p executor-svc --test storage killed
+	PROPTEST_CASES=20000 cargo test --locked -p executor-svc --test engine damage -- --nocapture
 	@for round in $$(seq 1 $(ROUNDS)); do echo "soak: round $$round of $(ROUNDS)"; \
 		CHAOS_ROUNDS=60 $(MAKE) --no-print-directory installed; done
 	@echo 'make soak: $(ROUNDS) rounds passed'
@@ -149,6 +151,7 @@ bench: claude $(BENCH_PEERS)/ready ## Measure what docs/performance.md tells (re
 	cargo build --locked --release --workspace --bins
 	@$(MAKE) --no-print-directory launcher
 	cargo bench --locked -p gatehouse-tests
+	cargo run --locked --release -p executor-svc --example ledger_bench -- $(BUILD)
 	cargo bench --locked -p executor-svc --bench writes
 	launchers=$(BUILD)/release/sandbox-launch; \
 	if [ -x $(STATIC_LAUNCHER) ]; then launchers+=:$(STATIC_LAUNCHER); fi; \

@@ -1,7 +1,7 @@
 //! Gatehouse's privileged daemon: it holds the ledger, the files and the launches.
 //!
 //! Rooms, ground floor first; a room imports only from floors below it:
-//! 1. `clock`, `cancel`, `config`, `contact`, `credential`, `fail_point`, `folders`, `metrics`
+//! 1. `clock`, `cancel`, `config`, `contact`, `credential`, `fail_point`, `folders`, `metrics`, `state_lock`
 //! 2. `ledger`, `content`, `files`; `commands`: running a program in the sandbox; `worktree`: isolated
 //!    copies of a repository; `skill`: which instructions a session may carry
 //! 3. `session`: the pure session machine
@@ -32,6 +32,7 @@ pub mod rpc;
 pub mod runner;
 pub mod session;
 pub mod skill;
+pub mod state_lock;
 pub mod subagent;
 pub mod tools;
 pub mod worktree;

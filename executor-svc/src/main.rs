@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+mod offline;
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,14 +20,14 @@ use executor_svc::engine::{Engine, Parts, RecoverySecret, private_file};
 use executor_svc::fail_point;
 use executor_svc::files::replace::{self, ReplaceOptions, Replacer};
 use executor_svc::files::{self, FilePolicy, FilePolicyConfig};
-use executor_svc::ledger;
+use executor_svc::ledger::{self, LedgerError};
 use executor_svc::rpc::{self, Services, Sockets};
 use executor_svc::runner::{Runners, claude_binary};
 use executor_svc::skill::Skills;
+use executor_svc::state_lock::{LockError, StateLock};
 use executor_svc::subagent::Broker;
 use executor_svc::worktree::{WorktreeSettings, Worktrees};
 use gatehouse_proto::socket::make_private_dir;
-use nix::fcntl::{Flock, FlockArg};
 use nix::sys::stat::Mode;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -46,6 +48,9 @@ struct Arguments {
     /// Print the resolved settings as one JSON line and end.
     #[arg(long)]
     check_config: bool,
+    /// Verify the ledger and the kept contents without changing anything, print the findings as JSON lines, and end.
+    #[arg(long, conflicts_with = "check_config")]
+    verify: bool,
 }
 
 /// How many files may be open, if the system lets us.
@@ -55,13 +60,35 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 type Failure = Box<dyn std::error::Error>;
 
+/// The ledger needs a person: starting again leads nowhere (`EX_DATAERR`).
+const DAMAGED: u8 = 65;
+/// Another executor works there (`EX_TEMPFAIL`).
+const TAKEN: u8 = 75;
+
 fn main() -> ExitCode {
     match run(Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "executor-svc: {error}");
-            ExitCode::FAILURE
+            exit_code(error.as_ref())
         }
+    }
+}
+
+fn exit_code(error: &(dyn std::error::Error + 'static)) -> ExitCode {
+    if let Some(LockError::Taken { .. }) = error.downcast_ref() {
+        return TAKEN.into();
+    }
+    match error.downcast_ref() {
+        Some(
+            LedgerError::Corrupt { .. }
+            | LedgerError::Damaged { .. }
+            | LedgerError::Foreign { .. }
+            | LedgerError::Lost { .. }
+            | LedgerError::Missing { .. }
+            | LedgerError::Newer { .. },
+        ) => DAMAGED.into(),
+        _ => ExitCode::FAILURE,
     }
 }
 
@@ -81,11 +108,14 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     start_logging(settings.log_format);
+    if arguments.verify {
+        return offline::verify(&settings.state_dir, settings.writing.content_bytes);
+    }
     fail_point::arm_from_environment();
     let umask = harden()?;
     allow_many_files();
     make_private_dir(&settings.state_dir)?;
-    let _lock = lock(&settings)?;
+    let _lock = StateLock::take(&settings.state_dir)?;
     private_file(&settings.front.key_file)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let served = runtime.block_on(serve(settings, umask));
@@ -136,22 +166,6 @@ fn allow_many_files() {
     if let Err(errno) = setrlimit(Resource::RLIMIT_NOFILE, wanted, hard) {
         tracing::warn!(%errno, soft, "the limit of open files could not be raised");
     }
-}
-
-/// One executor per state directory.
-fn lock(settings: &Settings) -> Result<Flock<std::fs::File>, Failure> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let path = settings.state_dir.join("executor.lock");
-    let file =
-        std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
-    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
-        nix::errno::Errno::EAGAIN => format!(
-            "another executor works in {}; stop it first (gatehouse down)",
-            settings.state_dir.display()
-        )
-        .into(),
-        other => format!("{}: {other}", path.display()).into(),
-    })
 }
 
 fn file_policy(settings: &Settings) -> Result<FilePolicy, Failure> {

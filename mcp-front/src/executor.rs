@@ -113,12 +113,15 @@ impl Executor {
         Ok(Self { client, under_way: TaskTracker::new(), metrics })
     }
 
-    /// Whether an executor answers, now.
-    pub async fn ready(&self) -> bool {
+    /// Whether an executor answers, now, and can take on work.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn ready(&self) -> Result<(), Refusal> {
         let mut request = Request::new(ReadyRequest {});
         request.set_timeout(READY_WITHIN);
         let asked = self.client.clone().ready(request).await;
-        asked.is_ok()
+        asked.map(drop).map_err(|status| Failure::of(&status).into_refusal())
     }
 
     /// Tells the executor what was seen.

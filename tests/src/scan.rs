@@ -125,7 +125,7 @@ pub fn scan(pieces: &[Piece], secrets: &Secrets) -> Vec<String> {
                 report("a lease", lease);
             }
         }
-        // Most pieces hold nothing of the kind, and there may be hundreds of sessions.
+        // Each begins so. Most pieces hold nothing of the kind, and there may be hundreds of sessions.
         let may_hold = piece.text.contains("rt_");
         for token in secrets.recovery_tokens.iter().filter(|token| may_hold && !token.is_empty()) {
             if piece.text.contains(token.as_str()) && !is_start_answer(piece) {
@@ -199,7 +199,7 @@ mod tests {
     fn secrets() -> Secrets {
         let mut secrets = Secrets::default();
         secrets.tokens.insert("canary-1".into());
-        secrets.recovery_tokens.insert("rt-1".into());
+        secrets.recovery_tokens.insert("rt_1".into());
         secrets.leases.insert("lease_1".into());
         secrets.paths.insert("/tmp/ghX".into());
         secrets.numbers.insert(41_234);
@@ -212,7 +212,7 @@ mod tests {
             (Way::Log, "x canary-1"),
             (Way::Mcp, "{\"a\":\"/tmp/ghX/s\"}"),
             (Way::Cli, "lease_1"),
-            (Way::Mcp, "{\"b\":\"rt-1\"}"),
+            (Way::Mcp, "{\"b\":\"rt_1\"}"),
             (Way::Log, "pid=41234"),
             (Way::Mcp, "{\"message\":\"process 41234 died\"}"),
             (Way::Log, "(41234)"),
@@ -225,7 +225,7 @@ mod tests {
     fn what_may_stand_there_is_let_be() {
         for (way, text) in [
             (Way::Mcp, "{\"lease_id\":\"lease_1\"}"),
-            (Way::Mcp, "{\"result\":{\"structuredContent\":{\"recovery_token\":\"rt-1\"}}}"),
+            (Way::Mcp, "{\"result\":{\"structuredContent\":{\"recovery_token\":\"rt_1\"}}}"),
             (Way::Mcp, "{\"receipt\":{\"content\":\"41234\"}}"),
             (Way::Log, "took 0.41234 s, id ns_41234"),
         ] {

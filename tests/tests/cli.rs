@@ -296,6 +296,44 @@ async fn a_demo_that_is_interrupted_leaves_nothing_behind() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn verify_looks_at_the_ledger_also_when_no_gateway_runs_and_says_where_it_breaks() {
+    let place = Place::fresh();
+    let mut up = Up::start(&place, Some("/nonexistent/claude".as_ref()));
+    let project = Project::small();
+    let client = Arc::new(Client::http(up.endpoint(), None));
+    let mut brain = Brain::start(client, &Start::new("Hello.", project.text())).await.unwrap();
+    brain.settle().await.unwrap();
+    let online = run(&place, &["verify"]);
+    assert_eq!(online.status.code(), Some(0), "{}", text(&online.stderr));
+    up.signal(Signal::SIGTERM);
+    assert_eq!(up.ended().code(), Some(0));
+
+    let offline = run(&place, &["verify", "--json"]);
+    assert_eq!(offline.status.code(), Some(0), "{}", text(&offline.stderr));
+    let found: Value = serde_json::from_slice(&offline.stdout).unwrap();
+    assert!(found["ok"] == true && found["entries"].as_u64().unwrap() > 0, "{found}");
+    // One letter of one entry, wherever it lies.
+    for name in ["ledger.db", "ledger.db-wal"] {
+        let path = place.path().join("s").join(name);
+        let Ok(mut bytes) = std::fs::read(&path) else { continue };
+        let word = b"session.created";
+        for at in 0..bytes.len().saturating_sub(word.len()) {
+            if &bytes[at..at + word.len()] == word {
+                bytes[at] = b'S';
+            }
+        }
+        std::fs::write(&path, bytes).unwrap();
+    }
+    let broken = run(&place, &["verify"]);
+    assert_eq!(broken.status.code(), Some(1));
+    let words = text(&broken.stderr);
+    assert!(
+        words.contains("is broken at entry 1") && words.contains("restore the last good copy"),
+        "{words}"
+    );
+}
+
 #[test]
 fn the_settings_are_shown_with_what_is_wrong_with_the_allowlist_of_skills() {
     let entry = |id: &str| format!(r#"{{"skill_id":"{id}","content_sha256":"{}"}}"#, "0".repeat(64));

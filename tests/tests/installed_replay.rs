@@ -49,7 +49,8 @@ async fn sessions(gateway: &Gateway) -> usize {
 }
 
 async fn actions(gateway: &Gateway, session: &str) -> usize {
-    let request = ListActionsRequest { native_session_id: session.to_owned() };
+    let request =
+        ListActionsRequest { native_session_id: session.to_owned(), ..ListActionsRequest::default() };
     gateway.operator().list_actions(request).await.unwrap().into_inner().actions.len()
 }
 

@@ -117,7 +117,10 @@ async fn a_run_whose_shim_was_killed_is_gone_and_the_next_one_goes_on() {
     assert!(
         texts.iter().any(|text| text.ends_with("Hello.")) && texts.iter().any(|text| text.ends_with("we?"))
     );
-    let request = ListActionsRequest { native_session_id: brain.session_id().to_owned() };
+    let request = ListActionsRequest {
+        native_session_id: brain.session_id().to_owned(),
+        ..ListActionsRequest::default()
+    };
     let actions = gateway.operator().list_actions(request).await.unwrap().into_inner().actions;
     assert_eq!(actions.len(), 1, "the finished action was not run again");
     gateway.finish().await;

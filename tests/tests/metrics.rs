@@ -91,7 +91,7 @@ fn labels(text: &str) -> BTreeMap<String, String> {
 /// Buckets grow with their bounds, the last is everything, and it is the count.
 fn check_histogram(name: &str, samples: &[Sample]) {
     let buckets = samples.iter().filter(|sample| sample.name == format!("{name}_bucket"));
-    let mut series: BTreeMap<Vec<(String, String)>, Vec<(f64, f64)>> = BTreeMap::new();
+    let mut series: BTreeMap<BTreeMap<String, String>, Vec<_>> = BTreeMap::new();
     for bucket in buckets {
         let bound = match bucket.labels["le"].as_str() {
             "+Inf" => f64::INFINITY,
@@ -103,7 +103,6 @@ fn check_histogram(name: &str, samples: &[Sample]) {
     }
     for (labels, buckets) in series {
         assert!(buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{name} {labels:?}: {buckets:?}");
-        let labels: BTreeMap<_, _> = labels.into_iter().collect();
         let count =
             samples.iter().find(|sample| sample.name == format!("{name}_count") && sample.labels == labels);
         let last = buckets.last().unwrap();

@@ -52,7 +52,7 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<(), Failure> {
         Command::Undo(options) => undo::run(connect(&place).await?, options, screen).await,
         Command::Resolve(options) => resolve::run(connect(&place).await?, options, screen).await,
         Command::Prune(options) => prune::run(connect(&place).await?, &options, screen).await,
-        Command::Verify(options) => verify::run(connect(&place).await?, &options, screen).await,
+        Command::Verify(options) => verify::run(connect(&place).await?, &place, &options, screen).await,
         Command::Export(options) => export::run(connect(&place).await?, options, screen).await,
         Command::Worktree(options) => worktree::run(connect(&place).await?, options, screen).await,
         Command::TunnelProfile(options) => tunnel_profile::run(&place, options, screen).await,

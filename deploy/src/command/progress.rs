@@ -28,17 +28,6 @@ impl Progress {
         }
     }
 
-    /// Waits for `work`, telling how long already.
-    pub(super) async fn during<T>(&mut self, what: &str, work: impl Future<Output = T>) -> T {
-        tokio::pin!(work);
-        loop {
-            match tokio::time::timeout(PAUSE, &mut work).await {
-                Ok(done) => return done,
-                Err(_) => self.tell(&format!("{what}, {} s …", self.began.elapsed().as_secs())),
-            }
-        }
-    }
-
     fn write(&self, text: &str) {
         let mut stderr = std::io::stderr();
         // Nobody is left to tell when standard error is closed.

@@ -1,5 +1,7 @@
 //! `gatehouse sessions`.
 
+use std::io::Write;
+
 use gatehouse_proto::v1::{ListSessionsRequest, SessionView};
 use serde_json::Value;
 
@@ -14,7 +16,16 @@ pub(super) async fn run(
     options: &Sessions,
     screen: &mut Screen,
 ) -> Result<(), Failure> {
-    let sessions = list(&mut operator, !options.all).await?;
+    let (sessions, damaged) = list(&mut operator, !options.all).await?;
+    if !damaged.is_empty() {
+        // Standard output has what can be read; that something cannot must not be overlooked.
+        let ids: Vec<_> = damaged.iter().map(|id| clean(id, 60)).collect();
+        let _ = writeln!(
+            std::io::stderr(),
+            "gatehouse: the ledger is damaged, and these sessions cannot be read: {}; `gatehouse verify` says more",
+            ids.join(", ")
+        );
+    }
     if options.json {
         let all = sessions.iter().map(session_json).collect::<Vec<Value>>();
         screen.line(Value::Array(all).to_string())?;
@@ -33,17 +44,18 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// All pages.
-async fn list(operator: &mut Operator, live_only: bool) -> Result<Vec<SessionView>, Failure> {
-    let mut sessions = Vec::new();
+/// All pages, and the ids of those that cannot be read.
+async fn list(operator: &mut Operator, live_only: bool) -> Result<(Vec<SessionView>, Vec<String>), Failure> {
+    let (mut sessions, mut damaged) = (Vec::new(), Vec::new());
     let mut after = None;
     loop {
         let page =
             operator.list_sessions(ListSessionsRequest { live_only, limit: 1000, after }).await?.into_inner();
         sessions.extend(page.sessions);
+        damaged.extend(page.damaged);
         after = page.next;
         if after.is_none() {
-            return Ok(sessions);
+            return Ok((sessions, damaged));
         }
     }
 }

@@ -15,8 +15,7 @@ pub(super) async fn run(mut operator: Operator, options: Show, screen: &mut Scre
     let id = options.session;
     let found = operator.get_session(GetSessionRequest { native_session_id: id.clone() }).await?.into_inner();
     let session = found.session.ok_or_else(|| Failure::failed("the executor answered without a session"))?;
-    let actions =
-        operator.list_actions(ListActionsRequest { native_session_id: id }).await?.into_inner().actions;
+    let actions = list_actions(&mut operator, id).await?;
     if options.json {
         let mut all = session_json(&session);
         all["actions"] = actions.iter().map(action_json).collect();
@@ -31,6 +30,20 @@ pub(super) async fn run(mut operator: Operator, options: Show, screen: &mut Scre
     show_actions(&actions, screen)?;
     show_uncertain(&session, &actions, screen)?;
     Ok(())
+}
+
+/// All actions, oldest first: the pages come latest first.
+async fn list_actions(operator: &mut Operator, session: String) -> Result<Vec<ActionView>, Failure> {
+    let mut ask = ListActionsRequest { native_session_id: session, ..ListActionsRequest::default() };
+    let mut pages = Vec::new();
+    loop {
+        let page = operator.list_actions(ask.clone()).await?.into_inner();
+        pages.push(page.actions);
+        ask.before = page.earlier;
+        if ask.before.is_none() {
+            return Ok(pages.into_iter().rev().flatten().collect());
+        }
+    }
 }
 
 const fn style_of(status: SessionStatus) -> Style {

@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use rusqlite::Connection;
+
 use super::{Actions, blocking};
 use crate::clock::Timestamp;
 use crate::content::{ContentFault, ContentStore};
 use crate::engine::Fault;
+use crate::ledger::LedgerError;
 use crate::ledger::contents::{self, Named};
 
 /// How many problems are told in words.
@@ -39,28 +42,39 @@ impl Actions {
     pub async fn check_contents(&self) -> Result<ContentCheck, Fault> {
         // What is pruned meanwhile would seem to be missing.
         let _alone = self.pruning.lock().await;
-        let (claims, wrong) = self
-            .engine
-            .read(|connection| {
-                let pruned = contents::pruned(connection)?;
-                let mut claims = BTreeMap::new();
-                contents::each(connection, |named| claim(&mut claims, &pruned, named))?;
-                Ok((claims, contents::wrong_receipts(connection)?))
-            })
-            .await?;
+        let claims = self.engine.read_long(gather).await?;
         let content = self.workshop.content.clone();
-        blocking(move || {
-            let mut check = ContentCheck::default();
-            for action in wrong {
-                check.fault(format!("The receipt of action {action} is not what was recorded."));
-            }
-            for (sha256, claim) in claims {
-                check.look(&content, &sha256, &claim);
-            }
-            check
-        })
-        .await
+        blocking(move || examine(&content, claims)).await
     }
+}
+
+/// The same for a ledger that nobody serves.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn check_contents(connection: &Connection, content: &ContentStore) -> Result<ContentCheck, LedgerError> {
+    Ok(examine(content, gather(connection)?))
+}
+
+/// The contents that are named, and the actions whose receipts are not what was recorded.
+type Claims = (BTreeMap<String, Claim>, Vec<String>);
+
+fn gather(connection: &Connection) -> Result<Claims, LedgerError> {
+    let pruned = contents::pruned(connection)?;
+    let mut claims = BTreeMap::new();
+    contents::each(connection, |named| claim(&mut claims, &pruned, named))?;
+    Ok((claims, contents::wrong_receipts(connection)?))
+}
+
+fn examine(content: &ContentStore, (claims, wrong): Claims) -> ContentCheck {
+    let mut check = ContentCheck::default();
+    for action in wrong {
+        check.fault(format!("The receipt of action {action} is not what was recorded."));
+    }
+    for (sha256, claim) in claims {
+        check.look(content, &sha256, &claim);
+    }
+    check
 }
 
 fn claim(claims: &mut BTreeMap<String, Claim>, pruned: &HashMap<String, Timestamp>, named: Named) {

@@ -40,7 +40,7 @@ use crate::session::{CallState, Command, Refusal, Run, Session, State, SubagentS
 use crate::tools::{self, CheckedInput, ReadingInput, Receipt, ReceiptBudget, ToolContext, ToolName};
 
 use change::Workshop;
-pub use contents::ContentCheck;
+pub use contents::{ContentCheck, check_contents};
 pub use difference::Difference;
 pub use operation::{OperationFault, OperatorRequest};
 pub use prune::{PruneAsk, PruneMode, Pruned, ended_before};

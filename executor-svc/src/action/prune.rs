@@ -117,7 +117,7 @@ impl Actions {
 
     async fn plan_pruning(&self, older_than: Duration) -> Result<Plan, OperationFault> {
         let now = self.engine.now();
-        let named = self.engine.read(move |connection| {
+        let named = self.engine.read_long(move |connection| {
             let ended = ended_before(connection, now, older_than)?;
             let (mut kept, mut gone) = (HashSet::new(), BTreeMap::<String, BTreeSet<SessionId>>::new());
             contents::each(connection, |named| {

@@ -103,6 +103,13 @@ impl ContentStore {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// The store in a folder as it is, for looking: nothing is made or removed.
+    #[must_use]
+    pub fn as_it_is(dir: &Path, limit_bytes: u64) -> Self {
+        let inner = Inner { dir: dir.to_owned(), limit: limit_bytes, ledger: None, state: Mutex::default() };
+        Self { inner: Arc::new(inner) }
+    }
+
     /// The same store with small contents in the ledger.
     #[must_use]
     pub fn with_ledger(self, ledger: Readers) -> Self {

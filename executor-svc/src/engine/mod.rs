@@ -9,6 +9,7 @@ mod exclusive;
 mod flight;
 mod performing;
 mod pulse;
+mod reading;
 mod record;
 mod recovery;
 mod subagent_record;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId, TurnId};
 use rusqlite::Connection;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 pub use exclusive::Remark;
 pub use flight::{Flight, Takeoff};
@@ -53,8 +54,13 @@ pub enum Fault {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// As many sessions are live as may be.
-    #[error("{0} sessions are live")]
-    Capacity(u32),
+    #[error("{live} sessions are live, of {limit}")]
+    Capacity {
+        /// How many are.
+        live: u32,
+        /// How many may be.
+        limit: u32,
+    },
     /// Another live session writes there.
     #[error("another live session works in {0:?}")]
     RootTaken(std::path::PathBuf),
@@ -150,6 +156,7 @@ struct Shared {
     pulse: pulse::Pulse,
     journal_head: watch::Sender<u64>,
     launches: watch::Sender<bool>,
+    waits: Semaphore,
     orders: UnboundedSender<Order>,
 }
 
@@ -194,6 +201,7 @@ impl Engine {
             pulse: pulse::Pulse::default(),
             journal_head: watch::Sender::new(0),
             launches: watch::Sender::new(true),
+            waits: Semaphore::new(watchers::MOST_WAITS),
             orders,
         };
         Self { shared: Arc::new(shared) }
@@ -270,17 +278,6 @@ impl Engine {
         let _ = self.shared.orders.send(order);
     }
 
-    /// Runs `look` on one consistent view of the ledger.
-    ///
-    /// # Errors
-    /// When the ledger cannot be read.
-    pub async fn read<T: Send + 'static>(
-        &self,
-        look: impl FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
-    ) -> Result<T, LedgerError> {
-        self.shared.ledger.readers.read(look).await
-    }
-
     /// A session as it is.
     ///
     /// # Errors
@@ -334,7 +331,7 @@ impl Engine {
                 Claim::Fresh => {
                     let live = sessions::count_live(tx)?;
                     if live >= capacity {
-                        return Err(WriteError::Refused(Fault::Capacity(live)));
+                        return Err(WriteError::Refused(Fault::Capacity { live, limit: capacity }));
                     }
                     if let Some(path) = territory::taken(tx, &new)? {
                         return Err(WriteError::Refused(Fault::RootTaken(path)));

@@ -35,7 +35,7 @@ pub(super) fn expect_room(
         return Ok(());
     }
     match sessions::count_live(tx)? {
-        live if live >= capacity => Err(WriteError::Refused(Fault::Capacity(live))),
+        live if live >= capacity => Err(WriteError::Refused(Fault::Capacity { live, limit: capacity })),
         _ => Ok(()),
     }
 }

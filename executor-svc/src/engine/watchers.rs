@@ -10,6 +10,9 @@ use tokio::sync::watch;
 use super::{Engine, Fault};
 use crate::session::Session;
 
+/// How many calls may wait for a session to change at the same time; one more is answered at once with what there is.
+pub(super) const MOST_WAITS: usize = 4096;
+
 /// What a waiter sees of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
@@ -65,7 +68,9 @@ impl Engine {
         enough: impl Fn(&Session) -> bool,
     ) -> Result<Session, Fault> {
         let mut changes = self.watch(id);
-        let deadline = tokio::time::Instant::now() + wait;
+        // Who comes when all places are taken does not wait.
+        let place = self.shared.waits.try_acquire().ok();
+        let deadline = tokio::time::Instant::now() + if place.is_some() { wait } else { Duration::ZERO };
         let mut woken = false;
         loop {
             let session = self.load(id).await?;

@@ -4,6 +4,7 @@ use gatehouse_proto::ids::{RequestKey, RunId, SessionId, ToolCallId, TurnId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::LedgerError;
+use super::seal::ACTION;
 use crate::clock::Timestamp;
 
 /// An action that is authorised.
@@ -195,7 +196,12 @@ pub struct ActionRow {
 
 const COLUMNS: &str = "id, session_id, run_id, turn_id, name, client_id, input, budget, state, authorised_at, finished_at, ok, code, receipt, receipt_sha256, intent, reverts, subagent_id";
 
+fn select(which: &str) -> String {
+    format!("SELECT {COLUMNS}, {} FROM action {which}", ACTION.whole())
+}
+
 fn row(row: &Row<'_>) -> rusqlite::Result<ActionRow> {
+    ACTION.check(row, 18)?;
     Ok(ActionRow {
         id: row.get(0)?,
         session_id: row.get(1)?,
@@ -223,10 +229,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<ActionRow> {
 /// # Errors
 /// When the ledger cannot be read.
 pub fn load(connection: &Connection, id: &ToolCallId) -> Result<Option<ActionRow>, LedgerError> {
-    Ok(connection
-        .prepare_cached(&format!("SELECT {COLUMNS} FROM action WHERE id = ?1"))?
-        .query_row([id.as_str()], row)
-        .optional()?)
+    Ok(connection.prepare_cached(&select("WHERE id = ?1"))?.query_row([id.as_str()], row).optional()?)
 }
 
 /// Looks up what the operator did under this id of a request.
@@ -240,12 +243,20 @@ pub fn operation(
     request: &RequestKey,
 ) -> Result<Option<ActionRow>, LedgerError> {
     Ok(connection
-        .prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM action
-             WHERE session_id = ?1 AND name = ?2 AND json_extract(input, '$.request_id') = ?3"
+        .prepare_cached(&select(
+            "WHERE session_id = ?1 AND name = ?2 AND run_id IS NULL AND json_extract(input, '$.request_id') = ?3",
         ))?
         .query_row([session.as_str(), name, request.as_str()], row)
         .optional()?)
+}
+
+/// What the operator did with a session, oldest first.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn operations(connection: &Connection, session: &SessionId) -> Result<Vec<ActionRow>, LedgerError> {
+    let which = "WHERE session_id = ?1 AND run_id IS NULL ORDER BY authorised_at, id";
+    collect(connection, &select(which), [session.as_str()])
 }
 
 /// When an action was authorised and settled.
@@ -278,8 +289,7 @@ pub fn times(connection: &Connection, id: &ToolCallId) -> Result<Times, LedgerEr
 /// # Errors
 /// When the ledger cannot be read.
 pub fn of_turn(connection: &Connection, turn: &TurnId) -> Result<Vec<ActionRow>, LedgerError> {
-    let mut statement = connection
-        .prepare_cached(&format!("SELECT {COLUMNS} FROM action WHERE turn_id = ?1 ORDER BY position"))?;
+    let mut statement = connection.prepare_cached(&select("WHERE turn_id = ?1 ORDER BY position"))?;
     let rows = statement.query_map([turn.as_str()], row)?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
@@ -289,21 +299,49 @@ pub fn of_turn(connection: &Connection, turn: &TurnId) -> Result<Vec<ActionRow>,
 /// # Errors
 /// When the ledger cannot be read.
 pub fn prepared(connection: &Connection) -> Result<Vec<ActionRow>, LedgerError> {
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM action WHERE state = 'prepared' ORDER BY authorised_at"
-    ))?;
+    let mut statement =
+        connection.prepare_cached(&select("WHERE state = 'prepared' ORDER BY authorised_at"))?;
     let rows = statement.query_map([], row)?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// All actions of a session, oldest first.
+/// Actions of a session, the latest before `before` or of all, `limit` at most; oldest first.
 ///
 /// # Errors
 /// When the ledger cannot be read.
-pub fn of_session(connection: &Connection, session: &SessionId) -> Result<Vec<ActionRow>, LedgerError> {
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM action WHERE session_id = ?1 ORDER BY authorised_at, turn_id, position"
-    ))?;
-    let rows = statement.query_map([session.as_str()], row)?;
+pub fn of_session(
+    connection: &Connection,
+    session: &SessionId,
+    before: Option<&ToolCallId>,
+    limit: u32,
+) -> Result<Vec<ActionRow>, LedgerError> {
+    const ORDER: &str = "ORDER BY authorised_at DESC, coalesce(turn_id, '') DESC, coalesce(position, 0) DESC, id DESC LIMIT ?2";
+    let before = before.map(|id| load(connection, id)).transpose()?.flatten();
+    let mut rows = match before {
+        None => collect(
+            connection,
+            &select(&format!("WHERE session_id = ?1 {ORDER}")),
+            params![session.as_str(), limit],
+        )?,
+        Some(before) => collect(
+            connection,
+            &select(&format!(
+                "WHERE session_id = ?1 AND authorised_at <= ?3 AND (authorised_at, coalesce(turn_id, ''), coalesce(position, 0), id)
+                 < (SELECT authorised_at, coalesce(turn_id, ''), coalesce(position, 0), id FROM action WHERE id = ?4) {ORDER}"
+            )),
+            params![session.as_str(), limit, before.authorised_at.millis(), before.id],
+        )?,
+    };
+    rows.reverse();
+    Ok(rows)
+}
+
+fn collect(
+    connection: &Connection,
+    sql: &str,
+    params: impl rusqlite::Params,
+) -> Result<Vec<ActionRow>, LedgerError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params, row)?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

@@ -76,10 +76,11 @@ pub fn wrong_receipts(connection: &Connection) -> Result<Vec<String>, LedgerErro
 /// # Errors
 /// When the ledger cannot be read.
 pub fn pruned(connection: &Connection) -> Result<HashMap<String, Timestamp>, LedgerError> {
-    let mut statement =
-        connection.prepare("SELECT session_id, max(at) FROM journal WHERE kind = ?1 GROUP BY session_id")?;
-    let rows = statement
-        .query_map([SESSION_PRUNED], |row| Ok((row.get(0)?, Timestamp::from_millis(row.get(1)?))))?;
+    // Not a parameter: the index is for this word.
+    let mut statement = connection.prepare(&format!(
+        "SELECT session_id, max(at) FROM journal WHERE kind = '{SESSION_PRUNED}' GROUP BY session_id"
+    ))?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, Timestamp::from_millis(row.get(1)?))))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 

@@ -27,7 +27,7 @@ pub struct Entry {
     pub body: String,
 }
 
-type Hash = [u8; 32];
+pub(super) type Hash = [u8; 32];
 
 /// Appends an entry and returns its place.
 ///
@@ -86,12 +86,27 @@ fn append_text(
 }
 
 /// The last entry's place and hash; 0 and zeros for an empty journal.
-fn head(connection: &Connection) -> Result<(u64, Hash), LedgerError> {
+pub(super) fn head(connection: &Connection) -> Result<(u64, Hash), LedgerError> {
     let found = connection
         .prepare_cached("SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1")?
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     Ok(found.unwrap_or_default())
+}
+
+/// The hash of the entry at this place, if there is one.
+pub(super) fn hash_at(connection: &Connection, seq: u64) -> Result<Option<Hash>, LedgerError> {
+    Ok(connection
+        .prepare_cached("SELECT hash FROM journal WHERE seq = ?1")?
+        .query_row([seq], |row| row.get(0))
+        .optional()?)
+}
+
+/// Whether anything is told of this session.
+pub(super) fn knows(connection: &Connection, session: &SessionId) -> Result<bool, LedgerError> {
+    Ok(connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM journal WHERE session_id = ?1)")?
+        .query_row([session.as_str()], |row| row.get(0))?)
 }
 
 /// The place of the last entry; 0 if there is none.
@@ -110,7 +125,7 @@ pub fn last_hash(connection: &Connection) -> Result<String, LedgerError> {
     Ok(hex::encode(head(connection)?.1))
 }
 
-fn chain(previous: &Hash, entry: &Entry) -> Hash {
+pub(super) fn chain(previous: &Hash, entry: &Entry) -> Hash {
     let mut hasher = Sha256::new();
     hasher.update(previous);
     hasher.update(entry.seq.to_be_bytes());
@@ -123,36 +138,47 @@ fn chain(previous: &Hash, entry: &Entry) -> Hash {
     hasher.finalize().into()
 }
 
-/// Entries from `from` on, at most `limit`, of one session or of all.
+/// Entries from `from` on, at most `limit`, of one session or of all, each held against the hash of the one before.
 ///
 /// # Errors
-/// When the ledger cannot be read.
+/// When the ledger cannot be read, or an entry is not what was written.
 pub fn entries(
     connection: &Connection,
     from: u64,
     session: Option<&str>,
     limit: u32,
 ) -> Result<Vec<Entry>, LedgerError> {
-    let sql = match session {
-        Some(_) => {
-            "SELECT seq, at, session_id, kind, body FROM journal WHERE seq >= ?1 AND session_id = ?3 ORDER BY seq LIMIT ?2"
-        }
-        None => {
-            "SELECT seq, at, session_id, kind, body FROM journal WHERE seq >= ?1 AND ?3 IS NULL ORDER BY seq LIMIT ?2"
-        }
+    let of = match session {
+        Some(_) => "entry.session_id = ?3",
+        None => "?3 IS NULL",
     };
-    let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map(params![from, limit, session], |row| {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT entry.seq, entry.at, entry.session_id, entry.kind, entry.body, entry.hash, previous.hash
+         FROM journal AS entry LEFT JOIN journal AS previous ON previous.seq = entry.seq - 1
+         WHERE entry.seq >= ?1 AND {of} ORDER BY entry.seq LIMIT ?2"
+    ))?;
+    let mut rows = statement.query(params![from, limit, session])?;
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next()? {
         let at: u64 = row.get(1)?;
-        Ok(Entry {
+        let entry = Entry {
             seq: row.get(0)?,
             at: Timestamp::from_millis(at),
             session_id: row.get(2)?,
             kind: row.get(3)?,
             body: row.get(4)?,
-        })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+        };
+        let (hash, before): (Hash, Option<Hash>) = (row.get(5)?, row.get(6)?);
+        let before = before.or_else(|| (entry.seq == 1).then_some([0; 32]));
+        if before.is_none_or(|before| chain(&before, &entry) != hash) {
+            return Err(LedgerError::damaged(
+                "journal",
+                format!("entry {} is not what was written", entry.seq),
+            ));
+        }
+        entries.push(entry);
+    }
+    Ok(entries)
 }
 
 /// What [`verify`] found.

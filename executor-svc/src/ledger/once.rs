@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use gatehouse_proto::ids::{LeaseId, RequestKey, SessionId};
 
 use super::LedgerError;
+use super::seal::ONCE;
 
 /// What a key meant when it was first used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,8 +38,12 @@ pub fn claim(
     content_hash: &str,
 ) -> Result<Claim, LedgerError> {
     let found = tx
-        .prepare_cached("SELECT content_hash, session_id, lease_id FROM once WHERE scope = ?1 AND key = ?2")?
+        .prepare_cached(&format!(
+            "SELECT content_hash, session_id, lease_id, {} FROM once WHERE scope = ?1 AND key = ?2",
+            ONCE.whole()
+        ))?
         .query_row(params![scope, key.as_str()], |row| {
+            ONCE.check(row, 3)?;
             Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, Option<String>>(2)?))
         })
         .optional()?;

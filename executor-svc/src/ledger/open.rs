@@ -1,26 +1,24 @@
-//! Opening the ledger file: permissions, durability settings, schema version, migration with a backup.
+//! Opening the ledger file: what it is, permissions, durability settings, migration.
+//!
+//! First the file is looked at without a change: the header, then the database through a connection that can only read.
+//! Whatever is refused is refused here, so it stays as it was.
 
+use std::fs::OpenOptions;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 
-use super::{LedgerError, Readers, Writer};
+use super::head::{self, Head, HeadFile, Noted};
+use super::header::{self, APPLICATION_ID, FIRST_MARKED, Found, Header};
+use super::migrate::{self, SCHEMA_VERSION, Watch};
+use super::{LedgerError, Readers, Writer, journal, schema, seal};
 
-/// The numbered migrations; the schema version is how many have been applied.
-const MIGRATIONS: &[&str] = &[
-    include_str!("../../migrations/0001_walking_gateway.sql"),
-    include_str!("../../migrations/0002_prepared_actions.sql"),
-    include_str!("../../migrations/0003_writing.sql"),
-    include_str!("../../migrations/0004_contents.sql"),
-    include_str!("../../migrations/0005_skills.sql"),
-    include_str!("../../migrations/0006_subagents.sql"),
-];
-
-/// The newest schema version.
-pub const SCHEMA_VERSION: u32 = 6;
-const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
+/// How long a lock of another process is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What SQLite's log is cut back to when it has been copied into the database, in bytes.
+pub const LOG_BYTES: u64 = 32 * 1024 * 1024;
 
 /// An opened ledger: the way in and the way out.
 #[derive(Debug, Clone)]
@@ -31,17 +29,34 @@ pub struct Opened {
     pub readers: Readers,
 }
 
+/// The ledger's file below the state directory.
+#[must_use]
+pub fn path(state_dir: &Path) -> PathBuf {
+    state_dir.join("ledger.db")
+}
+
 /// Opens the ledger below `state_dir`, or makes it, and brings it to [`SCHEMA_VERSION`].
 ///
 /// # Errors
-/// When the file is damaged, newer than this executor, or cannot be written. The file is then left as it was.
+/// When the file is damaged, another program's, newer than this executor, has lost what was acknowledged, or cannot be
+/// written. The file is then left as it was.
 pub fn open(state_dir: &Path) -> Result<Opened, LedgerError> {
-    let path = state_dir.join("ledger.db");
+    open_watched(state_dir, &mut |_| Ok(()))
+}
+
+/// The same, and tells `watch` of each step of a migration.
+///
+/// # Errors
+/// As [`open`]; or what `watch` answers.
+pub fn open_watched(state_dir: &Path, watch: Watch<'_>) -> Result<Opened, LedgerError> {
+    let path = path(state_dir);
+    look(state_dir)?;
     create_private(&path)?;
     let mut connection = connect(&path)?;
-    check(&connection, &path)?;
-    migrate(&mut connection, &path)?;
-    Ok(Opened { writer: Writer::start(connection)?, readers: Readers::new(path) })
+    migrate::migrate(&mut connection, &path, watch)?;
+    seal::arm(&connection)?;
+    let head = HeadFile::open(state_dir, head::of(&connection)?)?;
+    Ok(Opened { writer: Writer::start(connection, Some(head))?, readers: Readers::start(path)? })
 }
 
 /// After how many pages of the log they are brought into the database: rarely enough that what changes with every commit
@@ -53,133 +68,187 @@ const CACHE_KIB: i32 = 8 * 1024;
 /// A connection with the settings that durability rests on.
 pub(super) fn connect(path: &Path) -> Result<Connection, LedgerError> {
     let connection = Connection::open(path)?;
-    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.busy_timeout(PATIENCE)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "full")?;
+    // macOS's fsync does not reach the disk's platters otherwise; elsewhere this means nothing.
+    connection.pragma_update(None, "fullfsync", "on")?;
+    connection.pragma_update(None, "checkpoint_fullfsync", "on")?;
     connection.pragma_update(None, "foreign_keys", "on")?;
     connection.pragma_update(None, "trusted_schema", "off")?;
+    connection.pragma_update(None, "cell_size_check", "on")?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     connection.set_prepared_statement_cache_capacity(64);
+    seal::teach(&connection)?;
     Ok(connection)
+}
+
+/// A connection that changes nothing, for looking at a ledger that nobody serves.
+///
+/// # Errors
+/// When there is none, or it cannot be opened.
+pub fn look_at(state_dir: &Path) -> Result<Connection, LedgerError> {
+    connect_to_look(&path(state_dir))
+}
+
+/// A connection that changes nothing, not even when it is closed.
+pub(super) fn connect_to_look(path: &Path) -> Result<Connection, LedgerError> {
+    let connection = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    connection.busy_timeout(PATIENCE)?;
+    let seen = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, u64>(0));
+    let log = format!("{}-wal", path.display());
+    let unlogged = !Path::new(&log).metadata().is_ok_and(|log| log.len() > 0);
+    let connection = match seen {
+        // In a directory that cannot be written SQLite has no place for its index of the log; without a log it needs none.
+        Err(error) if unlogged && super::Trouble::of(&error) == super::Trouble::ReadOnly => {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+            Connection::open_with_flags(immutable(path), flags)?
+        }
+        _ => connection,
+    };
+    connection.pragma_update(None, "trusted_schema", "off")?;
+    connection.pragma_update(None, "cell_size_check", "on")?;
+    seal::teach(&connection)?;
+    Ok(connection)
+}
+
+/// The file as an address that says that nobody changes it.
+fn immutable(path: &Path) -> String {
+    let path = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    format!("file:{path}?immutable=1")
 }
 
 fn create_private(path: &Path) -> Result<(), LedgerError> {
     let io = |source| LedgerError::Io { path: path.to_owned(), source };
     // SQLite gives its -wal and -shm files the mode of the database.
-    let file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path).map_err(io)?;
-    file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(io)
-}
-
-/// A cheap look at the file's structure. The whole chain is verified on demand, not at every start.
-fn check(connection: &Connection, path: &Path) -> Result<(), LedgerError> {
-    let corrupt = |why: String| LedgerError::Corrupt { path: path.to_owned(), why };
-    connection
-        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))
-        .map(drop)
-        .map_err(|error| corrupt(error.to_string()))
-}
-
-fn version(connection: &Connection) -> Result<u32, LedgerError> {
-    Ok(connection.query_row("PRAGMA user_version", [], |row| row.get(0))?)
-}
-
-fn migrate(connection: &mut Connection, path: &Path) -> Result<(), LedgerError> {
-    let found = version(connection)?;
-    if found > SCHEMA_VERSION {
-        return Err(LedgerError::Newer { path: path.to_owned(), found, known: SCHEMA_VERSION });
-    }
-    if found > 0 && found < SCHEMA_VERSION {
-        back_up(connection, path, found)?;
-    }
-    for (index, migration) in (1..).zip(MIGRATIONS).filter(|(index, _)| *index > found) {
-        let transaction = connection.transaction()?;
-        transaction.execute_batch(migration)?;
-        transaction.pragma_update(None, "user_version", index)?;
-        transaction.commit()?;
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path).map_err(io)?;
+    if file.metadata().map_err(io)?.permissions().mode() & 0o777 != 0o600 {
+        file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(io)?;
     }
     Ok(())
 }
 
-fn back_up(connection: &Connection, path: &Path, version: u32) -> Result<(), LedgerError> {
-    let backup: PathBuf = path.with_extension(format!("v{version}.backup"));
-    if backup.exists() {
-        // A migration was tried before and did not finish: the first copy is the one to keep.
-        return Ok(());
-    }
-    // Under another name until it is whole: a copy that a crash cut off must not pass for the backup.
-    let unfinished = path.with_extension(format!("v{version}.unfinished"));
-    let io = |source| LedgerError::Io { path: unfinished.clone(), source };
-    match std::fs::remove_file(&unfinished) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(error)),
-        _ => {}
-    }
-    connection.execute("VACUUM INTO ?1", [unfinished.to_string_lossy()])?;
-    let whole = std::fs::File::open(&unfinished).map_err(io)?;
-    whole.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(io)?;
-    whole.sync_all().map_err(io)?;
-    std::fs::rename(&unfinished, &backup).map_err(io)
+/// Whether no ledger has ever been below `state_dir`.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn is_absent(state_dir: &Path) -> Result<bool, LedgerError> {
+    let found = header::read(&path(state_dir));
+    Ok(matches!(found, Ok(Found::Nothing)) && head::read(state_dir)? == Noted::Nothing)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_fresh_ledger_is_private_durable_and_at_the_newest_version() {
-        let dir = tempfile::tempdir().unwrap();
-        drop(open(dir.path()).unwrap());
-        let path = dir.path().join("ledger.db");
-        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        let connection = connect(&path).unwrap();
-        assert_eq!(version(&connection).unwrap(), SCHEMA_VERSION);
-        let synchronous: u32 = connection.query_row("PRAGMA synchronous", [], |row| row.get(0)).unwrap();
-        let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
-        assert_eq!((synchronous, mode.as_str()), (2, "wal"));
+/// Looks at what lies there, and changes nothing. The whole chain is verified on demand, not at every start.
+///
+/// # Errors
+/// When it is no ledger, damaged, newer than this executor, or has lost what was acknowledged.
+pub fn look(state_dir: &Path) -> Result<(), LedgerError> {
+    let path = path(state_dir);
+    let noted = head::read(state_dir)?;
+    let header = match (header::read(&path)?, &noted) {
+        (Found::Nothing, Noted::Nothing) => return Ok(()),
+        (Found::Nothing, _) => return Err(LedgerError::Missing { path }),
+        (Found::Database(header), _) => header,
+    };
+    look_at_header(&path, &header)?;
+    let log = |ending: &str| Path::new(&format!("{}-{ending}", path.display())).to_owned();
+    // A first start that was cut off before the file was a ledger: SQLite takes that back when it opens it to write.
+    if noted == Noted::Nothing && log("journal").exists() {
+        return Ok(());
     }
-
-    #[test]
-    fn a_ledger_of_a_newer_version_is_refused_and_left_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        drop(open(dir.path()).unwrap());
-        let path = dir.path().join("ledger.db");
-        connect(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
-        assert!(matches!(open(dir.path()), Err(LedgerError::Newer { found: 99, .. })));
-        assert_eq!(version(&connect(&path).unwrap()).unwrap(), 99);
+    look_at_length(&path, &header, &log("wal"))?;
+    let connection = connect_to_look(&path)?;
+    let found = look_at_tables(&connection, &path)?;
+    match noted {
+        Noted::Head(head) if found < FIRST_MARKED => Err(lost(&path, head, Head::default())),
+        Noted::Head(head) => look_at_head(&connection, &path, head),
+        Noted::Unclear => {
+            tracing::warn!(
+                "what the ledger had last was noted beside it and cannot be read; it is noted anew"
+            );
+            Ok(())
+        }
+        Noted::Nothing => Ok(()),
     }
+}
 
-    #[test]
-    fn a_ledger_of_an_older_version_is_brought_up_to_date_and_kept_as_it_was_too() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("ledger.db");
-        let old = connect(&path).unwrap();
-        old.execute_batch(MIGRATIONS[0]).unwrap();
-        old.pragma_update(None, "user_version", 1).unwrap();
-        drop(old);
-        drop(open(dir.path()).unwrap());
-        assert_eq!(version(&connect(&path).unwrap()).unwrap(), SCHEMA_VERSION);
-        let backup = Connection::open(dir.path().join("ledger.v1.backup")).unwrap();
-        assert_eq!(version(&backup).unwrap(), 1);
+fn look_at_header(path: &Path, header: &Header) -> Result<(), LedgerError> {
+    if header.application != 0 && header.application != APPLICATION_ID {
+        return Err(LedgerError::Foreign { path: path.to_owned(), found: header.application });
     }
+    newer(path, header.version)
+}
 
-    #[test]
-    fn a_backup_that_a_crash_cut_off_does_not_pass_for_one() {
-        let dir = tempfile::tempdir().unwrap();
-        drop(open(dir.path()).unwrap());
-        let path = dir.path().join("ledger.db");
-        std::fs::write(dir.path().join("ledger.v1.unfinished"), b"half").unwrap();
-        back_up(&connect(&path).unwrap(), &path, 1).unwrap();
-        let copy = Connection::open(dir.path().join("ledger.v1.backup")).unwrap();
-        assert_eq!(version(&copy).unwrap(), SCHEMA_VERSION);
-        assert!(!dir.path().join("ledger.v1.unfinished").exists());
+fn newer(path: &Path, found: u32) -> Result<(), LedgerError> {
+    if found > SCHEMA_VERSION {
+        return Err(LedgerError::Newer { path: path.to_owned(), found, known: SCHEMA_VERSION });
     }
+    Ok(())
+}
 
-    #[test]
-    fn a_file_that_is_no_database_is_named_and_never_replaced() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("ledger.db");
-        std::fs::write(&path, b"not a database at all, but long enough to have a header of one hundred bytes, which SQLite reads first").unwrap();
-        assert!(open(dir.path()).is_err());
-        assert!(std::fs::read(&path).unwrap().starts_with(b"not a database"));
+/// A file that was cut short, or whose header says so: only where no log could hold the rest.
+fn look_at_length(path: &Path, header: &Header, log: &Path) -> Result<(), LedgerError> {
+    let length = path.metadata().map_err(|source| LedgerError::Io { path: path.to_owned(), source })?.len();
+    let pending = log.metadata().is_ok_and(|log| log.len() > 0);
+    let wanted = header.pages.map(|pages| pages * header.page_size);
+    match wanted {
+        Some(wanted) if !pending && wanted != length => Err(LedgerError::Corrupt {
+            path: path.to_owned(),
+            why: format!("the file has {length} bytes, and its header says {wanted}"),
+        }),
+        _ => Ok(()),
     }
+}
+
+/// Whether the tables are those of the version; gives the version.
+fn look_at_tables(connection: &Connection, path: &Path) -> Result<u32, LedgerError> {
+    let corrupt = |why: String| LedgerError::Corrupt { path: path.to_owned(), why };
+    let damaged = |error: rusqlite::Error| match super::Trouble::of(&error) {
+        super::Trouble::Damaged | super::Trouble::Other => corrupt(error.to_string()),
+        _ => LedgerError::Sqlite(error),
+    };
+    let number = |name: &str| -> Result<u32, LedgerError> {
+        connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0)).map_err(damaged)
+    };
+    let (found, application) = (number("user_version")?, number("application_id")?);
+    newer(path, found)?;
+    let wanted = if found < FIRST_MARKED { 0 } else { APPLICATION_ID };
+    if application != wanted {
+        return Err(LedgerError::Foreign { path: path.to_owned(), found: application });
+    }
+    if let Some(why) = schema::difference(connection, found).map_err(damaged)? {
+        return Err(corrupt(why));
+    }
+    if found == 0 {
+        let tables = "SELECT count(*) FROM sqlite_schema";
+        let tables: u32 = connection.query_row(tables, [], |row| row.get(0)).map_err(damaged)?;
+        if tables > 0 {
+            return Err(LedgerError::Foreign { path: path.to_owned(), found: 0 });
+        }
+    }
+    Ok(found)
+}
+
+/// Whether what was acknowledged last is there.
+fn look_at_head(connection: &Connection, path: &Path, noted: Head) -> Result<(), LedgerError> {
+    let found = head::of(connection)?;
+    if found.seq < noted.seq || found.commits < noted.commits {
+        return Err(lost(path, noted, found));
+    }
+    match journal::hash_at(connection, noted.seq)? {
+        Some(hash) if hash == noted.hash => Ok(()),
+        None if noted.seq == 0 => Ok(()),
+        _ => Err(LedgerError::Corrupt {
+            path: path.to_owned(),
+            why: format!("entry {} of the journal is not the one that was written", noted.seq),
+        }),
+    }
+}
+
+fn lost(path: &Path, noted: Head, found: Head) -> LedgerError {
+    LedgerError::Lost { path: path.to_owned(), acknowledged: noted, found }
 }

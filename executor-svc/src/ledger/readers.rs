@@ -1,33 +1,72 @@
-//! Reading committed state, on the blocking pool, through a few kept connections.
+//! Reading committed state, on a few threads that do nothing else: a file system that hangs, or a client that does not
+//! read, keeps nobody from being told where a session stands.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
+use tokio::sync::{Semaphore, oneshot};
 
-use super::{LedgerError, open};
+use super::{LedgerError, Trouble, open};
 
-/// How many idle connections are kept.
-const KEPT: usize = 8;
+/// How many threads read, each with a connection of its own.
+const THREADS: usize = 4;
+/// How many reads may wait for a thread; whoever brings another waits before it is taken.
+const QUEUE: usize = 4096;
+/// How many long reads are made at the same time, besides.
+const LONG: usize = 2;
 
-/// A pool of connections that read.
+/// How many connections are kept for whoever reads on a thread of its own.
+const IDLE: usize = 4;
+
+type Job = Box<dyn FnOnce(&mut Option<Connection>) + Send>;
+
+/// The threads that read. They end when the last handle is dropped.
 #[derive(Debug, Clone)]
 pub struct Readers {
+    jobs: Sender<Job>,
+    places: Arc<Semaphore>,
+    long: Arc<Semaphore>,
     shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
 struct Shared {
     path: PathBuf,
+    connect: fn(&Path) -> Result<Connection, LedgerError>,
     idle: Mutex<Vec<Connection>>,
+    /// The first damage that a read has met.
+    damage: Mutex<Option<String>>,
 }
 
 impl Readers {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { shared: Arc::new(Shared { path, idle: Mutex::new(Vec::new()) }) }
+    pub(super) fn start(path: PathBuf) -> Result<Self, LedgerError> {
+        let (jobs, queue) = channel();
+        let queue = Arc::new(Mutex::new(queue));
+        for number in 0..THREADS {
+            let queue = Arc::clone(&queue);
+            std::thread::Builder::new()
+                .name(format!("ledger-reader-{number}"))
+                .spawn(move || serve(&queue))
+                .map_err(|source| LedgerError::Io { path: "ledger-reader".into(), source })?;
+        }
+        Ok(Self::of(jobs, Shared::new(path, connect)))
     }
 
-    /// Runs `look` on one consistent view of the ledger.
+    /// Reads a ledger that nobody serves, and changes nothing; only on the caller's own thread.
+    #[must_use]
+    pub fn to_look(state_dir: &Path) -> Self {
+        Self::of(channel().0, Shared::new(open::path(state_dir), open::connect_to_look))
+    }
+
+    fn of(jobs: Sender<Job>, shared: Shared) -> Self {
+        let (places, long) = (Arc::new(Semaphore::new(QUEUE)), Arc::new(Semaphore::new(LONG)));
+        Self { jobs, places, long, shared: Arc::new(shared) }
+    }
+
+    /// Runs `look` on one consistent view of the ledger. It must be short: see [`Self::long`].
     ///
     /// # Errors
     /// `look`'s own, or that the ledger cannot be opened.
@@ -36,10 +75,40 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
     {
-        let this = self.clone();
-        tokio::task::spawn_blocking(move || this.read_blocking(look))
-            .await
-            .map_err(|error| LedgerError::damaged("reader", error))?
+        let closed = || LedgerError::damaged("reader", "it is closed");
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| closed())?;
+        let (answer, answered) = oneshot::channel();
+        let shared = Arc::clone(&self.shared);
+        let job: Job = Box::new(move |kept| {
+            // The place is the job's: who asked may be gone long before it is run.
+            let _place = place;
+            // Where nobody is told any more, nothing has to be read.
+            if !answer.is_closed() {
+                let _ = answer.send(shared.look(kept, look));
+            }
+        });
+        self.jobs.send(job).map_err(|_| closed())?;
+        answered.await.map_err(|_| LedgerError::damaged("reader", "it ended early"))?
+    }
+
+    /// The same for what goes through much of the ledger: a few at a time, and none of them keeps a short read waiting.
+    /// As long as it runs, the log of the ledger is not cut back.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub async fn long<T, F>(&self, look: F) -> Result<T, LedgerError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
+    {
+        let place = Arc::clone(&self.long).acquire_owned().await;
+        let shared = Arc::clone(&self.shared);
+        tokio::task::spawn_blocking(move || {
+            let _place = place;
+            shared.look(&mut None, look)
+        })
+        .await
+        .map_err(|error| LedgerError::damaged("reader", error))?
     }
 
     /// The same on the caller's own thread, which may block.
@@ -50,32 +119,105 @@ impl Readers {
         &self,
         look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
-        let mut connection = self.shared.take()?;
-        let view = connection.transaction()?;
-        let result = look(&view);
-        view.finish()?;
-        self.shared.give_back(connection);
+        let mut kept = self.shared.idle().pop();
+        let result = self.shared.look(&mut kept, look);
+        let mut idle = self.shared.idle();
+        if idle.len() < IDLE {
+            idle.extend(kept);
+        }
         result
+    }
+
+    /// The first damage that a read has met since the start, in words for the person at the machine.
+    #[must_use]
+    pub fn damage(&self) -> Option<String> {
+        self.shared.damage.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn serve(queue: &Mutex<Receiver<Job>>) {
+    let mut kept = None;
+    loop {
+        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(job) = job else { return };
+        // A fault of ours in one read must not cost a thread.
+        if catch_unwind(AssertUnwindSafe(|| job(&mut kept))).is_err() {
+            kept = None;
+        }
     }
 }
 
 impl Shared {
-    fn take(&self) -> Result<Connection, LedgerError> {
-        let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        match kept {
-            Some(connection) => Ok(connection),
-            None => {
-                let connection = open::connect(&self.path)?;
-                connection.pragma_update(None, "query_only", "on")?;
-                Ok(connection)
-            }
-        }
+    fn new(path: PathBuf, connect: fn(&Path) -> Result<Connection, LedgerError>) -> Self {
+        Self { path, connect, idle: Mutex::default(), damage: Mutex::default() }
     }
 
-    fn give_back(&self, connection: Connection) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < KEPT {
-            idle.push(connection);
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look<T>(
+        &self,
+        kept: &mut Option<Connection>,
+        look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        let result = self.try_look(kept, look);
+        if let Err(error) = &result {
+            // Whatever it stumbled over, the next read begins anew.
+            *kept = None;
+            if error.trouble() == Trouble::Damaged {
+                let mut damage = self.damage.lock().unwrap_or_else(PoisonError::into_inner);
+                if damage.is_none() {
+                    tracing::error!(%error, "the ledger is damaged; `gatehouse verify` says where");
+                    *damage = Some(error.to_string());
+                }
+            }
         }
+        result
+    }
+
+    fn try_look<T>(
+        &self,
+        kept: &mut Option<Connection>,
+        look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        let connection = match kept {
+            Some(connection) => connection,
+            None => kept.insert((self.connect)(&self.path)?),
+        };
+        let view = connection.transaction()?;
+        let result = look(&view)?;
+        view.finish()?;
+        Ok(result)
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection, LedgerError> {
+    let connection = open::connect(path)?;
+    connection.pragma_update(None, "query_only", "on")?;
+    Ok(connection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn long_reads_and_broken_ones_keep_no_short_read_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let opened = super::super::open(dir.path()).unwrap();
+        let readers = opened.readers;
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let long = readers.long(move |_| Ok(wait.recv().is_ok()));
+        let work = async {
+            for _ in 0..2 * THREADS {
+                let broken = readers.read::<(), _>(|_| panic!("a fault")).await;
+                assert!(matches!(broken, Err(LedgerError::Damaged { .. })));
+            }
+            assert_eq!(readers.read(super::super::journal::last_seq).await.unwrap(), 0);
+            go.send(()).unwrap();
+        };
+        let (long, ()) = tokio::join!(long, work);
+        assert!(long.unwrap());
     }
 }

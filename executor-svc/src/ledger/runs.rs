@@ -4,6 +4,7 @@ use gatehouse_proto::ids::{LinkHash, RunId, SessionId, SubagentId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::LedgerError;
+use super::seal::RUN;
 use crate::clock::Timestamp;
 
 /// A run that begins.
@@ -104,8 +105,11 @@ pub fn set_identity(tx: &Connection, id: &RunId, identity: &str) -> Result<(), L
 /// When the ledger cannot be read.
 pub fn identity(connection: &Connection, id: &RunId) -> Result<Option<String>, LedgerError> {
     let found: Option<Option<String>> = connection
-        .prepare_cached("SELECT identity FROM run WHERE id = ?1")?
-        .query_row([id.as_str()], |row| row.get(0))
+        .prepare_cached(&format!("SELECT identity, {} FROM run WHERE id = ?1", RUN.whole()))?
+        .query_row([id.as_str()], |row| {
+            RUN.check(row, 1)?;
+            row.get(0)
+        })
         .optional()?;
     Ok(found.flatten())
 }
@@ -128,8 +132,11 @@ pub fn is_open(connection: &Connection, id: &RunId) -> Result<bool, LedgerError>
 /// When the ledger cannot be read.
 pub fn prompt(connection: &Connection, id: &RunId) -> Result<Option<String>, LedgerError> {
     Ok(connection
-        .prepare_cached("SELECT prompt FROM run WHERE id = ?1")?
-        .query_row([id.as_str()], |row| row.get(0))
+        .prepare_cached(&format!("SELECT prompt, {} FROM run WHERE id = ?1", RUN.whole()))?
+        .query_row([id.as_str()], |row| {
+            RUN.check(row, 1)?;
+            row.get(0)
+        })
         .optional()?)
 }
 
@@ -142,8 +149,14 @@ pub fn by_link(
     link: &LinkHash,
 ) -> Result<Option<(SessionId, RunId, u32)>, LedgerError> {
     let found: Option<(String, String, u32)> = connection
-        .prepare_cached("SELECT session_id, id, epoch FROM run WHERE link_hash = ?1")?
-        .query_row([link.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .prepare_cached(&format!(
+            "SELECT session_id, id, epoch, {} FROM run WHERE link_hash = ?1",
+            RUN.whole()
+        ))?
+        .query_row([link.as_str()], |row| {
+            RUN.check(row, 3)?;
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
         .optional()?;
     let Some((session, run, epoch)) = found else { return Ok(None) };
     let session = SessionId::try_from(session).map_err(|e| LedgerError::damaged("run.session_id", e))?;

@@ -3,7 +3,8 @@
 use gatehouse_proto::ids::SessionId;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::LedgerError;
+use super::seal::SESSION;
+use super::{LedgerError, journal};
 use crate::clock::Timestamp;
 
 /// One row.
@@ -37,12 +38,19 @@ pub fn save(tx: &Connection, row: &SessionRow) -> Result<(), LedgerError> {
 /// The value of a session, if there is one.
 ///
 /// # Errors
-/// When the ledger cannot be read.
+/// When the ledger cannot be read, or the session is gone from it although the journal knows it.
 pub fn load(connection: &Connection, id: &SessionId) -> Result<Option<String>, LedgerError> {
-    Ok(connection
-        .prepare_cached("SELECT state FROM session WHERE id = ?1")?
-        .query_row([id.as_str()], |row| row.get(0))
-        .optional()?)
+    let found = connection
+        .prepare_cached(&format!("SELECT state, {} FROM session WHERE id = ?1", SESSION.whole()))?
+        .query_row([id.as_str()], |row| {
+            SESSION.check(row, 1)?;
+            row.get(0)
+        })
+        .optional()?;
+    if found.is_none() && journal::knows(connection, id)? {
+        return Err(LedgerError::damaged("session", format!("{id} is missing")));
+    }
+    Ok(found)
 }
 
 /// How many sessions are neither stopped nor expired.
@@ -60,11 +68,15 @@ pub fn count_live(connection: &Connection) -> Result<u32, LedgerError> {
 /// # Errors
 /// When the ledger cannot be read.
 pub fn live(connection: &Connection) -> Result<Vec<String>, LedgerError> {
-    texts(
-        connection,
-        "SELECT state FROM session WHERE status NOT IN ('stopped', 'lease_expired') ORDER BY id",
-        [],
-    )
+    live_readable(connection)?.all()
+}
+
+/// The same, as far as they can be read.
+///
+/// # Errors
+/// When the ledger cannot be read at all.
+pub fn live_readable(connection: &Connection) -> Result<Readable, LedgerError> {
+    texts(connection, "WHERE status NOT IN ('stopped', 'lease_expired') ORDER BY created_at, id", [])
 }
 
 /// The values of all sessions that are stopped or expired.
@@ -72,11 +84,7 @@ pub fn live(connection: &Connection) -> Result<Vec<String>, LedgerError> {
 /// # Errors
 /// When the ledger cannot be read.
 pub fn ended(connection: &Connection) -> Result<Vec<String>, LedgerError> {
-    texts(
-        connection,
-        "SELECT state FROM session WHERE status IN ('stopped', 'lease_expired') ORDER BY id",
-        [],
-    )
+    texts(connection, "WHERE status IN ('stopped', 'lease_expired') ORDER BY status, id", [])?.all()
 }
 
 /// The values of sessions that have expired; few, since they are looked at only for processes that are still ending.
@@ -84,17 +92,11 @@ pub fn ended(connection: &Connection) -> Result<Vec<String>, LedgerError> {
 /// # Errors
 /// When the ledger cannot be read.
 pub fn expired_with_a_process(connection: &Connection) -> Result<Vec<String>, LedgerError> {
-    let mut found = texts(
-        connection,
-        "SELECT state FROM session WHERE status = 'lease_expired' AND json_extract(state, '$.ending') IS NOT NULL ORDER BY id",
-        [],
-    )?;
-    found.extend(texts(
-        connection,
-        "SELECT state FROM session WHERE status = 'lease_expired' AND json_extract(state, '$.subagent') IS NOT NULL
-           AND json_extract(state, '$.ending') IS NULL ORDER BY id",
-        [],
-    )?);
+    let ending = "WHERE status = 'lease_expired' AND json_extract(state, '$.ending') IS NOT NULL ORDER BY id";
+    let subagents = "WHERE status = 'lease_expired' AND json_extract(state, '$.subagent') IS NOT NULL
+                       AND json_extract(state, '$.ending') IS NULL ORDER BY id";
+    let mut found = texts(connection, ending, [])?.all()?;
+    found.extend(texts(connection, subagents, [])?.all()?);
     Ok(found)
 }
 
@@ -108,22 +110,67 @@ pub fn list(
     after: Option<&str>,
     limit: u32,
 ) -> Result<Vec<String>, LedgerError> {
+    list_readable(connection, live_only, after, limit)?.all()
+}
+
+/// The same, as far as they can be read.
+///
+/// # Errors
+/// When the ledger cannot be read at all.
+pub fn list_readable(
+    connection: &Connection,
+    live_only: bool,
+    after: Option<&str>,
+    limit: u32,
+) -> Result<Readable, LedgerError> {
+    let live = if live_only { "status NOT IN ('stopped', 'lease_expired')" } else { "true" };
+    let order = "ORDER BY created_at DESC, id DESC LIMIT ?1";
+    let Some(after) = after else { return texts(connection, &format!("WHERE {live} {order}"), [limit]) };
+    let place: Option<(u64, String)> = connection
+        .prepare_cached("SELECT created_at, id FROM session WHERE id = ?1")?
+        .query_row([after], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((at, id)) = place else { return Ok(Readable::default()) };
     texts(
         connection,
-        "SELECT state FROM session
-         WHERE (?1 = 0 OR status NOT IN ('stopped', 'lease_expired'))
-           AND (?2 IS NULL OR (created_at, id) < (SELECT created_at, id FROM session WHERE id = ?2))
-         ORDER BY created_at DESC, id DESC LIMIT ?3",
-        params![live_only, after, limit],
+        &format!("WHERE {live} AND (created_at, id) < (?2, ?3) {order}"),
+        params![limit, at, id],
     )
+}
+
+/// Values of sessions, and those whose rows are not what was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Readable {
+    /// The values.
+    pub texts: Vec<String>,
+    /// The ids of the others, as they stand there.
+    pub damaged: Vec<String>,
+}
+
+impl Readable {
+    fn all(self) -> Result<Vec<String>, LedgerError> {
+        match self.damaged.first() {
+            None => Ok(self.texts),
+            Some(id) => Err(LedgerError::damaged("session", format!("{id} is not what was written"))),
+        }
+    }
 }
 
 fn texts(
     connection: &Connection,
-    sql: &str,
+    which: &str,
     params: impl rusqlite::Params,
-) -> Result<Vec<String>, LedgerError> {
-    let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map(params, |row| row.get(0))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+) -> Result<Readable, LedgerError> {
+    let mut statement =
+        connection.prepare_cached(&format!("SELECT id, state, {} FROM session {which}", SESSION.whole()))?;
+    let mut rows = statement.query(params)?;
+    let mut found = Readable::default();
+    while let Some(row) = rows.next()? {
+        if row.get(2)? {
+            found.texts.push(row.get(1)?);
+        } else {
+            found.damaged.push(row.get(0)?);
+        }
+    }
+    Ok(found)
 }

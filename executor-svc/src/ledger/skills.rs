@@ -4,6 +4,7 @@ use gatehouse_proto::ids::SessionId;
 use rusqlite::{Connection, params};
 
 use super::LedgerError;
+use super::seal::SKILL;
 
 /// A skill as a session carries it.
 #[derive(Clone, PartialEq, Eq)]
@@ -44,10 +45,12 @@ pub fn insert(
 /// # Errors
 /// When the ledger cannot be read.
 pub fn of_session(connection: &Connection, session: &SessionId) -> Result<Vec<SkillRow>, LedgerError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT skill_id, content_sha256, body FROM skill WHERE session_id = ?1 ORDER BY position",
-    )?;
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT skill_id, content_sha256, body, {} FROM skill WHERE session_id = ?1 ORDER BY position",
+        SKILL.whole()
+    ))?;
     let rows = statement.query_map([session.as_str()], |row| {
+        SKILL.check(row, 3)?;
         Ok(SkillRow { skill_id: row.get(0)?, content_sha256: row.get(1)?, body: row.get(2)? })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)

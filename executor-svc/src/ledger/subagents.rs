@@ -4,6 +4,7 @@ use gatehouse_proto::ids::{SessionId, SubagentId, ToolCallId, TurnId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::LedgerError;
+use super::seal::{ACTION, SUBAGENT, SUBAGENT_ANSWER};
 use crate::clock::Timestamp;
 
 /// A subagent that begins.
@@ -162,7 +163,12 @@ pub struct SubagentRow {
 const COLUMNS: &str = "subagent.id, session_id, started_by, grade, status, started_at, ended_at, requests, input_tokens, output_tokens, model, model_verified, reply.text, failure";
 const FROM: &str = "FROM subagent LEFT JOIN reply ON reply.turn_id = subagent.result_turn";
 
+fn select(which: &str) -> String {
+    format!("SELECT {COLUMNS}, {} {FROM} {which}", SUBAGENT.whole())
+}
+
 fn row(row: &Row<'_>) -> rusqlite::Result<SubagentRow> {
+    SUBAGENT.check(row, 14)?;
     Ok(SubagentRow {
         id: row.get(0)?,
         session_id: row.get(1)?,
@@ -191,7 +197,7 @@ pub fn load(
     id: &str,
 ) -> Result<Option<SubagentRow>, LedgerError> {
     Ok(connection
-        .prepare_cached(&format!("SELECT {COLUMNS} {FROM} WHERE subagent.id = ?1 AND session_id = ?2"))?
+        .prepare_cached(&select("WHERE subagent.id = ?1 AND session_id = ?2"))?
         .query_row([id, session.as_str()], row)
         .optional()?)
 }
@@ -205,9 +211,8 @@ pub fn latest(
     session: &SessionId,
     limit: u32,
 ) -> Result<Vec<SubagentRow>, LedgerError> {
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {COLUMNS} {FROM} WHERE session_id = ?1 ORDER BY ordinal DESC LIMIT ?2"
-    ))?;
+    let mut statement =
+        connection.prepare_cached(&select("WHERE session_id = ?1 ORDER BY ordinal DESC LIMIT ?2"))?;
     let rows = statement.query_map(params![session.as_str(), limit], row)?;
     let mut rows = rows.collect::<Result<Vec<_>, _>>()?;
     rows.reverse();
@@ -219,10 +224,14 @@ pub fn latest(
 /// # Errors
 /// When the ledger cannot be read.
 pub fn answers(connection: &Connection, id: &SubagentId) -> Result<Vec<(TurnId, String)>, LedgerError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT turn_id, content FROM subagent_answer WHERE subagent_id = ?1 ORDER BY ordinal",
-    )?;
-    let rows = statement.query_map([id.as_str()], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT turn_id, content, {} FROM subagent_answer WHERE subagent_id = ?1 ORDER BY ordinal",
+        SUBAGENT_ANSWER.whole()
+    ))?;
+    let rows = statement.query_map([id.as_str()], |row| {
+        SUBAGENT_ANSWER.check(row, 2)?;
+        Ok((row.get::<_, String>(0)?, row.get(1)?))
+    })?;
     rows.map(|row| {
         let (turn, content) = row?;
         Ok((
@@ -260,10 +269,12 @@ pub fn deeds(connection: &Connection, id: &str, limit: u32) -> Result<(u32, Vec<
         .prepare_cached(&format!("SELECT count(*) FROM action WHERE {of_subagent}"))?
         .query_row([id], |row| row.get(0))?;
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT id, name, state, ok, code, json_extract(intent, '$.path') FROM action
-         WHERE {of_subagent} ORDER BY authorised_at DESC, position DESC LIMIT ?2"
+        "SELECT id, name, state, ok, code, json_extract(intent, '$.path'), {} FROM action
+         WHERE {of_subagent} ORDER BY authorised_at DESC, position DESC LIMIT ?2",
+        ACTION.whole()
     ))?;
     let rows = statement.query_map(params![id, limit], |row| {
+        ACTION.check(row, 6)?;
         Ok(Deed {
             id: row.get(0)?,
             name: row.get(1)?,

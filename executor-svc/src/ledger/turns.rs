@@ -4,6 +4,7 @@ use gatehouse_proto::ids::{RequestKey, RunId, SessionId, TurnId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::LedgerError;
+use super::seal::{REPLY, TURN};
 use crate::clock::Timestamp;
 
 /// A turn that opens.
@@ -112,11 +113,16 @@ pub struct TurnRow {
 /// When the ledger cannot be read.
 pub fn load(connection: &Connection, id: &TurnId) -> Result<Option<TurnRow>, LedgerError> {
     Ok(connection
-        .prepare_cached(
-            "SELECT turn.session_id, turn.run_id, turn.state, turn.closed_why, reply.text
+        .prepare_cached(&format!(
+            "SELECT turn.session_id, turn.run_id, turn.state, turn.closed_why, reply.text,
+                    {}, reply.turn_id IS NULL OR {}
              FROM turn LEFT JOIN reply ON reply.turn_id = turn.id WHERE turn.id = ?1",
-        )?
+            TURN.whole(),
+            REPLY.whole()
+        ))?
         .query_row([id.as_str()], |row| {
+            TURN.check(row, 5)?;
+            REPLY.check(row, 6)?;
             Ok(TurnRow {
                 session_id: row.get(0)?,
                 run_id: row.get(1)?,

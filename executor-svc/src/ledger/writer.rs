@@ -4,23 +4,60 @@
 //! then, each inside a savepoint of its own, and commits them all with one fsync. A change that refuses is rolled back
 //! alone. What must happen after the commit (waking waiters, handing out orders) is returned by the change itself and
 //! runs on the writer thread, so that it happens also if the caller has gone away meanwhile.
+//!
+//! While commits fail, for whatever cause, everybody is told at once and nothing is kept; the thread tries by itself
+//! whether the cause is gone, and shows how it stands ([`Writer::trouble`]).
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 use rusqlite::Connection;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
-use super::LedgerError;
+use super::head::{self, HeadFile};
+use super::{LedgerError, Trouble};
 
 /// How many changes one commit may carry: enough for every live session at once, few enough to bound a rollback.
 const GROUP_LIMIT: usize = 256;
+/// How many changes may wait for the thread; whoever brings another waits before it is taken.
+const QUEUE: usize = 1024;
+/// Between two tries whether a ledger that could not be written can be written again.
+const PROBE: Duration = Duration::from_secs(1);
 
 /// What a change leaves for after the commit. Must not block.
 pub type AfterCommit = Box<dyn FnOnce() + Send>;
 
+/// Why a commit failed.
+#[derive(Debug, Clone)]
+struct Failed {
+    trouble: Trouble,
+    why: String,
+}
+
+impl From<rusqlite::Error> for Failed {
+    fn from(error: rusqlite::Error) -> Self {
+        Self { trouble: Trouble::of(&error), why: error.to_string() }
+    }
+}
+
+impl From<&Failed> for LedgerError {
+    fn from(failed: &Failed) -> Self {
+        Self::NotCommitted { trouble: failed.trouble, why: failed.why.clone() }
+    }
+}
+
 /// Tells the caller: `None` after a good commit, the error if the commit itself failed.
-type Deliver = Box<dyn FnOnce(Option<&str>) + Send>;
-type Change = Box<dyn FnOnce(&Connection) -> (Kept, Deliver) + Send>;
+type Deliver = Box<dyn FnOnce(Option<&Failed>) + Send>;
+/// A change, run on a connection or told at once that nothing can be written.
+type Change = Box<dyn FnOnce(Result<&Connection, &Failed>) -> Option<(Kept, Deliver)> + Send>;
+
+/// A change in the queue, with its place there.
+struct Queued {
+    change: Change,
+    _place: OwnedSemaphorePermit,
+}
 
 /// Whether what a change wrote is to be committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,22 +87,39 @@ impl<R> From<rusqlite::Error> for WriteError<R> {
 /// The handle to the writer thread. The thread ends when the last handle is dropped.
 #[derive(Debug, Clone)]
 pub struct Writer {
-    changes: Sender<Change>,
+    changes: Sender<Queued>,
+    places: Arc<Semaphore>,
+    trouble: watch::Receiver<Option<Trouble>>,
+}
+
+/// What the thread has.
+struct Desk {
+    connection: Connection,
+    head: Option<HeadFile>,
+    trouble: watch::Sender<Option<Trouble>>,
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection) -> Result<Self, LedgerError> {
+    pub(super) fn start(connection: Connection, head: Option<HeadFile>) -> Result<Self, LedgerError> {
         let (changes, queue) = channel();
+        let (shown, trouble) = watch::channel(None);
+        let mut desk = Desk { connection, head, trouble: shown };
         std::thread::Builder::new()
             .name("ledger-writer".to_owned())
-            .spawn(move || serve(&connection, &queue))
+            .spawn(move || desk.serve(&queue))
             .map_err(|source| LedgerError::Io { path: "ledger-writer".into(), source })?;
-        Ok(Self { changes })
+        Ok(Self { changes, places: Arc::new(Semaphore::new(QUEUE)), trouble })
+    }
+
+    /// What keeps the ledger from being written at present, if anything does. It goes by itself when the cause does.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Trouble> {
+        *self.trouble.borrow()
     }
 
     /// Runs `change` in the next commit and returns when that commit is durable.
     ///
-    /// The change goes through even if the returned future is dropped.
+    /// Once it is queued, the change goes through even if the returned future is dropped.
     ///
     /// # Errors
     /// [`WriteError::Refused`] with the change's own refusal, [`WriteError::Ledger`] if nothing could be committed.
@@ -75,18 +129,24 @@ impl Writer {
         R: Send + 'static,
         F: FnOnce(&Connection) -> Result<(T, AfterCommit), WriteError<R>> + Send + 'static,
     {
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| LedgerError::WriterStopped)?;
         let (answer, answered) = oneshot::channel();
-        let boxed: Change = Box::new(move |connection| match change(connection) {
-            Ok((value, after)) => deliver(Kept::Yes, answer, move || {
+        let change: Change = Box::new(move |attempt| match attempt.map(change) {
+            Ok(Ok((value, after))) => Some(deliver(Kept::Yes, answer, move || {
                 after();
                 Ok(value)
-            }),
+            })),
             // A refusal waits for the commit too: what it rests on may have been written by a neighbour in the group.
-            Err(error) => deliver(Kept::No, answer, move || Err(error)),
+            Ok(Err(error)) => Some(deliver(Kept::No, answer, move || Err(error))),
+            Err(failed) => {
+                let _ = answer.send(Err(WriteError::Ledger(failed.into())));
+                None
+            }
         });
-        self.changes.send(boxed).map_err(|_| LedgerError::WriterStopped)?;
-        // Dropped unasked: not even the transaction could be begun.
-        answered.await.map_err(|_| LedgerError::NotCommitted("it could not be begun".to_owned()))?
+        let queued = Queued { change, _place: place };
+        self.changes.send(queued).map_err(|_| LedgerError::WriterStopped)?;
+        // Dropped without an answer: the change itself panicked.
+        answered.await.map_err(|_| LedgerError::damaged("a change", "it ended early"))?
     }
 }
 
@@ -100,56 +160,114 @@ where
     T: Send + 'static,
     R: Send + 'static,
 {
-    let deliver = Box::new(move |failure: Option<&str>| {
-        let result = match failure {
+    let deliver = Box::new(move |failed: Option<&Failed>| {
+        let result = match failed {
             None => result(),
-            Some(why) => Err(WriteError::Ledger(LedgerError::NotCommitted(why.to_owned()))),
+            Some(failed) => Err(WriteError::Ledger(failed.into())),
         };
         let _ = answer.send(result);
     });
     (kept, deliver)
 }
 
-fn serve(connection: &Connection, queue: &Receiver<Change>) {
-    while let Ok(first) = queue.recv() {
-        let group =
-            std::iter::once(first).chain(std::iter::from_fn(|| queue.try_recv().ok())).take(GROUP_LIMIT);
-        let (delivers, outcome) = commit_group(connection, group);
-        let failure = outcome.err().map(|error| error.to_string());
-        if let Some(why) = &failure {
-            tracing::error!(why, "ledger commit failed");
-            let _ = connection.execute_batch("ROLLBACK");
+impl Desk {
+    fn serve(&mut self, queue: &Receiver<Queued>) {
+        loop {
+            let first = if self.trouble.borrow().is_none() {
+                queue.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            } else {
+                queue.recv_timeout(PROBE)
+            };
+            match first {
+                Ok(first) => self.group(first, queue),
+                Err(RecvTimeoutError::Timeout) => {
+                    let probed = probe(&self.connection).map_err(Failed::from);
+                    self.show(probed.err().as_ref());
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
         }
+    }
+
+    fn group(&mut self, first: Queued, queue: &Receiver<Queued>) {
+        let waiting = || queue.try_recv().ok().map(|queued| queued.change);
+        let group = std::iter::once(first.change).chain(std::iter::from_fn(waiting)).take(GROUP_LIMIT);
+        let counts = self.head.is_some();
+        let (delivers, outcome) = commit_group(&self.connection, group, counts);
+        let failed = outcome.err();
+        if failed.is_some() {
+            let _ = self.connection.execute_batch("ROLLBACK");
+        } else if let Some(file) = &mut self.head {
+            match head::of(&self.connection) {
+                Ok(head) => file.note(head),
+                Err(error) => tracing::warn!(%error, "the ledger's head cannot be read"),
+            }
+        }
+        self.show(failed.as_ref());
         for deliver in delivers {
-            deliver(failure.as_deref());
+            deliver(failed.as_ref());
+        }
+    }
+
+    fn show(&self, failed: Option<&Failed>) {
+        let (before, now) = (*self.trouble.borrow(), failed.map(|failed| failed.trouble));
+        if let Some(Failed { trouble, why }) = failed {
+            tracing::error!(%trouble, why, "the ledger cannot be written");
+        } else if before.is_some() {
+            tracing::info!("the ledger can be written again");
+        }
+        if before != now {
+            self.trouble.send_replace(now);
         }
     }
 }
 
+/// Whether a commit goes through that changes nothing.
+fn probe(connection: &Connection) -> rusqlite::Result<()> {
+    let version: u32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let tried =
+        connection.execute_batch(&format!("BEGIN IMMEDIATE; PRAGMA user_version = {version}; COMMIT"));
+    if tried.is_err() {
+        let _ = connection.execute_batch("ROLLBACK");
+    }
+    tried
+}
+
 fn commit_group(
     connection: &Connection,
-    group: impl Iterator<Item = Change>,
-) -> (Vec<Deliver>, rusqlite::Result<()>) {
+    mut group: impl Iterator<Item = Change>,
+    counts: bool,
+) -> (Vec<Deliver>, Result<(), Failed>) {
     let mut delivers = Vec::new();
-    let mut outcome = connection.execute_batch("BEGIN IMMEDIATE");
-    if outcome.is_ok() {
-        for change in group {
-            outcome = run_alone(connection, change, &mut delivers);
-            if outcome.is_err() {
-                break;
-            }
-        }
+    let before = connection.total_changes();
+    let mut outcome = connection.execute_batch("BEGIN IMMEDIATE").map_err(Failed::from);
+    while outcome.is_ok() {
+        let Some(change) = group.next() else { break };
+        outcome = run_alone(connection, change, &mut delivers).map_err(Failed::from);
     }
-    let outcome = outcome.and_then(|()| connection.execute_batch("COMMIT"));
+    // Where nothing was changed, nothing is written, and nobody waits for the disk.
+    if outcome.is_ok() && counts && connection.total_changes() != before {
+        outcome = head::count(connection).map_err(Failed::from);
+    }
+    let outcome = outcome.and_then(|()| connection.execute_batch("COMMIT").map_err(Failed::from));
+    if let Err(failed) = &outcome {
+        // Who was not run yet is told now: another try of each would take its time alone.
+        group.for_each(|change| drop(change(Err(failed))));
+    }
     (delivers, outcome)
 }
 
 /// Runs one change so that its refusal undoes only itself.
 fn run_alone(connection: &Connection, change: Change, delivers: &mut Vec<Deliver>) -> rusqlite::Result<()> {
     connection.prepare_cached("SAVEPOINT change")?.execute([])?;
-    let (kept, deliver) = change(connection);
-    // Noted first: whatever fails from here on, its caller is told.
-    delivers.push(deliver);
+    // A fault of ours in one change must not end the thread that all depend on.
+    let ran = catch_unwind(AssertUnwindSafe(|| change(Ok(connection)))).ok().flatten();
+    let mut kept = Kept::No;
+    if let Some((keep, deliver)) = ran {
+        kept = keep;
+        // Noted first: whatever fails from here on, its caller is told.
+        delivers.push(deliver);
+    }
     if kept == Kept::No {
         connection.prepare_cached("ROLLBACK TO change")?.execute([])?;
     }
@@ -168,7 +286,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let connection = super::super::open::connect(&dir.path().join("t.db")).unwrap();
         connection.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY)").unwrap();
-        (Writer::start(connection).unwrap(), dir)
+        (Writer::start(connection, None).unwrap(), dir)
     }
 
     async fn insert(writer: &Writer, n: i64, refuse: bool) -> Result<i64, WriteError<&'static str>> {
@@ -230,9 +348,9 @@ mod tests {
         });
         let release = async { go.send(()).unwrap() };
         let (_, broken, refused, ()) = tokio::join!(biased; holder, breaker, refuser, release);
-        assert!(matches!(broken, Err(WriteError::Ledger(LedgerError::NotCommitted(_)))), "{broken:?}");
+        assert!(matches!(broken, Err(WriteError::Ledger(LedgerError::NotCommitted { .. }))), "{broken:?}");
         // It saw a row that never was.
-        assert!(matches!(refused, Err(WriteError::Ledger(LedgerError::NotCommitted(_)))), "{refused:?}");
+        assert!(matches!(refused, Err(WriteError::Ledger(LedgerError::NotCommitted { .. }))), "{refused:?}");
         assert!(insert(&writer, 5, false).await.is_ok(), "the writer goes on");
     }
 
@@ -254,5 +372,37 @@ mod tests {
         assert_eq!(ran.load(Ordering::SeqCst), 1);
         let reader = Connection::open(dir.path().join("t.db")).unwrap();
         assert_eq!(reader.query_row("SELECT count(*) FROM t", [], |r| r.get::<_, i64>(0)).unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn everybody_who_waits_is_told_at_once_when_nothing_can_be_begun_and_it_goes_on_by_itself() {
+        let (writer, dir) = writer();
+        let other = Connection::open(dir.path().join("t.db")).unwrap();
+        other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+        let began = std::time::Instant::now();
+        let refused =
+            tokio::join!(insert(&writer, 1, false), insert(&writer, 2, false), insert(&writer, 3, false));
+        for refused in [refused.0, refused.1, refused.2] {
+            let Err(WriteError::Ledger(error)) = refused else { panic!("not refused") };
+            assert_eq!(error.trouble(), Trouble::Locked, "{error}");
+        }
+        assert!(began.elapsed() < Duration::from_secs(12), "one after the other they would take 15 seconds");
+        assert_eq!(writer.trouble(), Some(Trouble::Locked));
+        other.execute_batch("ROLLBACK").unwrap();
+        let mut shown = writer.trouble.clone();
+        shown.wait_for(Option::is_none).await.unwrap();
+        assert!(insert(&writer, 4, false).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_change_that_panics_takes_nobody_along() {
+        let (writer, _dir) = writer();
+        let broken = writer.write::<(), (), _>(|tx| {
+            tx.execute("INSERT INTO t VALUES (1)", [])?;
+            panic!("a fault")
+        });
+        let (broken, fine) = tokio::join!(broken, insert(&writer, 2, false));
+        assert!(matches!(broken, Err(WriteError::Ledger(LedgerError::Damaged { .. }))));
+        assert!(fine.is_ok() && insert(&writer, 1, false).await.is_ok(), "what it had written is undone");
     }
 }

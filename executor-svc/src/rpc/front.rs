@@ -11,7 +11,7 @@ use serde_json::json;
 use tonic::{Request, Response, Status as Wire};
 
 use super::place::Places;
-use super::refusals::spoken;
+use super::refusals::{of_ledger, spoken};
 use super::{checks, figures, reply, skills, subagents, view};
 use crate::action::Actions;
 use crate::engine::{
@@ -347,7 +347,11 @@ impl Front for FrontService {
             .read(crate::ledger::sessions::count_live)
             .await
             .map_err(|error| spoken(Fault::from(error)))?;
-        Ok(Response::new(v1::ReadyReply {}))
+        // Status still answers then; but nothing can be begun.
+        match self.engine.trouble() {
+            Some(trouble) => Err(of_ledger(trouble).into()),
+            None => Ok(Response::new(v1::ReadyReply {})),
+        }
     }
 
     async fn note(&self, request: Request<v1::Contact>) -> Result<Response<v1::NoteReply>, Wire> {

@@ -1,6 +1,7 @@
 //! The three services: translation only. What is asked becomes a command; what comes back becomes a message.
 
 mod checks;
+mod connections;
 mod figures;
 mod front;
 mod operator;

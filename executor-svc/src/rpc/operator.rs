@@ -6,6 +6,7 @@ mod diagnose;
 mod ends;
 mod events;
 mod export;
+mod verify;
 mod worktrees;
 
 use std::pin::Pin;
@@ -25,7 +26,7 @@ use super::{checks, view};
 use crate::action::Actions;
 use crate::clock::Timestamp;
 use crate::engine::{Engine, Fault, parse};
-use crate::ledger::{LedgerError, SCHEMA_VERSION, actions as rows, journal, sessions};
+use crate::ledger::{LedgerError, SCHEMA_VERSION, Trouble, actions as rows, journal, sessions};
 use crate::session::Session;
 use crate::worktree::Worktrees;
 
@@ -72,17 +73,27 @@ impl OperatorService {
 #[tonic::async_trait]
 impl Operator for OperatorService {
     async fn health(&self, _: Request<v1::HealthRequest>) -> Result<Response<v1::HealthReply>, Wire> {
-        let (live_sessions, journal_seq) = self
+        let read = self
             .engine
             .read(|connection| Ok((sessions::count_live(connection)?, journal::last_seq(connection)?)))
-            .await
-            .map_err(ledger)?;
+            .await;
+        let unread = read.as_ref().err().map(LedgerError::trouble);
+        let damage = self.engine.damage();
+        let trouble = self.engine.trouble().or(unread).or_else(|| damage.as_ref().map(|_| Trouble::Damaged));
+        let (live_sessions, journal_seq) = read.unwrap_or_default();
         Ok(Response::new(v1::HealthReply {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started_at_ms: self.started_at.millis(),
             live_sessions,
             journal_seq,
             schema_version: SCHEMA_VERSION,
+            ledger_trouble: trouble.map(|trouble| trouble.as_str().to_owned()),
+            ledger_message: trouble.map(|trouble| match damage {
+                Some(damage) if trouble == Trouble::Damaged => format!("{} ({damage})", trouble.message()),
+                _ => trouble.message().to_owned(),
+            }),
+            what_to_do: trouble.map(|trouble| trouble.what_to_do().to_owned()),
+            live_sessions_limit: self.engine.settings().limits.live_sessions,
         }))
     }
 
@@ -97,18 +108,25 @@ impl Operator for OperatorService {
         };
         let (engine, now) = (self.engine.clone(), self.engine.now());
         let listed = self.engine.read(move |connection| {
-            let texts = sessions::list(connection, ask.live_only, ask.after.as_deref(), limit)?;
-            let view = |text: &String| {
+            let page = sessions::list_readable(connection, ask.live_only, ask.after.as_deref(), limit)?;
+            let full = page.texts.len() + page.damaged.len() == limit as usize;
+            let mut reply =
+                v1::ListSessionsReply { damaged: page.damaged, ..v1::ListSessionsReply::default() };
+            for text in &page.texts {
                 let session = parse(text)?;
-                view::listed_view(connection, &session, &engine.performing().of(&session.id), &engine, now)
-            };
-            texts.iter().map(view).collect::<Result<Vec<_>, _>>()
+                let in_flight = engine.performing().of(&session.id);
+                match view::listed_view(connection, &session, &in_flight, &engine, now) {
+                    Ok(view) => reply.sessions.push(view),
+                    Err(error) if error.trouble() == Trouble::Damaged => {
+                        reply.damaged.push(session.id.to_string());
+                    }
+                    Err(error) => return Err(error),
+                }
+                reply.next = full.then(|| session.id.to_string());
+            }
+            Ok(reply)
         });
-        let sessions = listed.await.map_err(ledger)?;
-        let next = (sessions.len() == limit as usize)
-            .then(|| sessions.last().map(|s| s.native_session_id.clone()))
-            .flatten();
-        Ok(Response::new(v1::ListSessionsReply { sessions, next }))
+        Ok(Response::new(listed.await.map_err(ledger)?))
     }
 
     async fn get_session(
@@ -141,11 +159,22 @@ impl Operator for OperatorService {
         &self,
         request: Request<v1::ListActionsRequest>,
     ) -> Result<Response<v1::ListActionsReply>, Wire> {
-        let id = checks::session_id(request.into_inner().native_session_id)?;
+        let ask = request.into_inner();
+        let id = checks::session_id(ask.native_session_id)?;
+        let before = ask.before.map(ToolCallId::try_from).transpose();
+        let before = before.map_err(|_| Wire::not_found("no action has this id"))?;
+        let limit = match ask.limit {
+            0 => 1000,
+            limit => limit.min(1000),
+        };
         let uncertain = self.engine.load(&id).await.map_err(spoken)?.uncertain;
-        let list = move |connection: &_| listed(rows::of_session(connection, &id)?, &uncertain);
+        let list = move |connection: &_| {
+            listed(rows::of_session(connection, &id, before.as_ref(), limit)?, &uncertain)
+        };
         let actions = self.engine.read(list).await.map_err(ledger)?;
-        Ok(Response::new(v1::ListActionsReply { actions }))
+        let full = actions.len() == limit as usize;
+        let earlier = actions.first().filter(|_| full).map(|action| action.tool_call_id.clone());
+        Ok(Response::new(v1::ListActionsReply { actions, earlier }))
     }
 
     async fn get_action(
@@ -248,7 +277,17 @@ impl Operator for OperatorService {
         &self,
         _: Request<v1::VerifyLedgerRequest>,
     ) -> Result<Response<v1::VerifyLedgerReply>, Wire> {
-        Ok(Response::new(self.verify().await.map_err(spoken)?))
+        Ok(Response::new(self.verify(None).await.map_err(spoken)?))
+    }
+
+    type VerifyLedgerStepStream = Pin<Box<dyn Stream<Item = Result<v1::VerifyLedgerProgress, Wire>> + Send>>;
+
+    async fn verify_ledger_step(
+        &self,
+        _: Request<v1::VerifyLedgerRequest>,
+    ) -> Result<Response<Self::VerifyLedgerStepStream>, Wire> {
+        let progress = verify::steps(self.clone());
+        Ok(Response::new(Box::pin(ReceiverStream::new(progress))))
     }
 
     async fn diagnose(&self, _: Request<v1::DiagnoseRequest>) -> Result<Response<v1::DiagnoseReply>, Wire> {

@@ -5,6 +5,7 @@ use gatehouse_proto::refusal::Refusal as Spoken;
 use serde_json::json;
 
 use crate::engine::Fault;
+use crate::ledger::Trouble;
 use crate::session::{Refusal, ReplyFault, Status};
 
 /// A field that does not fit.
@@ -25,13 +26,15 @@ pub(super) fn spoken(fault: Fault) -> Spoken {
             "No session has this id.",
             "Check native_session_id; to begin anew, call native_session_start.",
         ),
-        Fault::Capacity(live) => Spoken::new(
+        Fault::Capacity { live, limit } => Spoken::new(
             ErrorCode::Capacity,
-            format!("{live} sessions are live, which is as many as the configuration allows."),
-            "Stop a session that is no longer needed (native_session_stop), or wait for one to expire, then call again.",
+            format!("{live} sessions are live, and the configuration allows {limit}."),
+            "Stop a session that is no longer needed (native_session_stop), or wait for one to expire, then call again. The \
+             person at the machine sees all with `gatehouse sessions`, and can raise `limits.live_sessions`.",
         )
         .retryable()
-        .with("live_sessions", live),
+        .with("live_sessions", live)
+        .with("limit", limit),
         Fault::RootTaken(path) => Spoken::new(
             ErrorCode::WorkingDirectoryInvalid,
             format!("Another live session writes in {} or was made from it.", path.display()),
@@ -41,14 +44,20 @@ pub(super) fn spoken(fault: Fault) -> Spoken {
         Fault::Refused(refusal) => refused(refusal),
         Fault::Ledger(error) => {
             tracing::error!(%error, "ledger");
-            Spoken::new(
-                ErrorCode::Internal,
-                "The gateway could not read or write its ledger. A repeat with the same ids tells whether this call was taken.",
-                "Call again with the same ids. If it stays so, the person at the machine should look at the executor's log and the disk.",
-            )
-            .retryable()
+            of_ledger(error.trouble())
         }
     }
+}
+
+/// What the caller is told of a ledger that cannot be read or written.
+pub(super) fn of_ledger(trouble: Trouble) -> Spoken {
+    let refusal = Spoken::new(
+        ErrorCode::Internal,
+        format!("{} A repeat with the same ids tells whether this call was taken.", trouble.message()),
+        trouble.what_to_do(),
+    )
+    .with("ledger", trouble.as_str());
+    if trouble.passes() { refusal.retryable() } else { refusal }
 }
 
 fn refused(refusal: Refusal) -> Spoken {

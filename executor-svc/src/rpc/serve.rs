@@ -4,6 +4,7 @@ use std::future::Future;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gatehouse_proto::socket::{MAX_MESSAGE, Role, listen, same_user_connections};
 use gatehouse_proto::v1::front_server::FrontServer;
@@ -13,6 +14,7 @@ use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 use tonic::transport::Server;
 
+use super::connections::bounded;
 use super::front::FrontService;
 use super::operator::OperatorService;
 use super::runner::RunnerService;
@@ -20,6 +22,35 @@ use crate::action::Actions;
 use crate::engine::Engine;
 use crate::runner::Runners;
 use crate::worktree::Worktrees;
+
+/// How many connections a socket serves at a time. The front has one; a runner has one; people and scripts have a few each.
+const fn places(role: Role) -> usize {
+    match role {
+        Role::Front | Role::Operator => 128,
+        Role::Runner => 1024,
+    }
+}
+
+/// How many calls a connection may have under way; HTTP/2 makes the peer wait with the next one.
+const fn calls(role: Role) -> u32 {
+    match role {
+        // Every long poll of ChatGPT's comes over the front's one connection.
+        Role::Front => 1024,
+        Role::Operator => 128,
+        Role::Runner => 64,
+    }
+}
+
+/// A peer that does not even answer a ping for so long is gone, or as good as gone: its connection is closed.
+const PING: Duration = Duration::from_secs(60);
+const PONG: Duration = Duration::from_secs(120);
+
+fn server(role: Role) -> Server {
+    Server::builder()
+        .max_concurrent_streams(calls(role))
+        .http2_keepalive_interval(Some(PING))
+        .http2_keepalive_timeout(Some(PONG))
+}
 
 /// What is served.
 #[derive(Debug)]
@@ -81,21 +112,32 @@ pub async fn serve(services: Services, sockets: Sockets, end: watch::Receiver<bo
     let runner = RunnerServer::new(RunnerService::new(engine, actions, runners))
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE);
-    let ours = |role, listener| same_user_connections(listener, move |uid| refused(role, uid));
+    let ours = |role, listener| {
+        let connections = same_user_connections(listener, move |uid| refused(role, uid));
+        bounded(connections, places(role), move || {
+            tracing::warn!(?role, places = places(role), "a connection was closed: all places are taken");
+        })
+    };
     let (for_front, for_operator, for_runner) = (
         ours(Role::Front, sockets.front),
         ours(Role::Operator, sockets.operator),
         ours(Role::Runner, sockets.runner),
     );
     tokio::try_join!(
-        until(&end, Server::builder().layer(front_errors).add_service(front).serve_with_incoming(for_front)),
         until(
             &end,
-            Server::builder().layer(operator_errors).add_service(operator).serve_with_incoming(for_operator)
+            server(Role::Front).layer(front_errors).add_service(front).serve_with_incoming(for_front)
         ),
         until(
             &end,
-            Server::builder().layer(runner_errors).add_service(runner).serve_with_incoming(for_runner)
+            server(Role::Operator)
+                .layer(operator_errors)
+                .add_service(operator)
+                .serve_with_incoming(for_operator)
+        ),
+        until(
+            &end,
+            server(Role::Runner).layer(runner_errors).add_service(runner).serve_with_incoming(for_runner)
         ),
     )?;
     Ok(())

@@ -18,7 +18,11 @@ impl Runners {
         let engine = &self.shared.engine;
         let texts = engine
             .read(|connection| {
-                let mut all = sessions::live(connection)?;
+                let live = sessions::live_readable(connection)?;
+                for id in live.damaged {
+                    tracing::error!(session = id, "a session's row is damaged, so nothing is done for it");
+                }
+                let mut all = live.texts;
                 all.extend(sessions::expired_with_a_process(connection)?);
                 Ok(all)
             })

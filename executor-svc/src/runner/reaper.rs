@@ -47,7 +47,7 @@ pub async fn end_what_ran_out(engine: &Engine) -> Result<Option<Timestamp>, Faul
         // The engine's own clock goes on evenly, so leases are right all the same.
         Err(fault) => tracing::error!(%fault, "the clock could not be set"),
     }
-    let texts = engine.read(sessions::live).await?;
+    let texts = engine.read(sessions::live_readable).await?.texts;
     let now = engine.now();
     let mut next: Option<Timestamp> = None;
     for text in texts {

@@ -1,6 +1,7 @@
 //! A disk that is full. It takes a mount, so it takes the superuser; others have the same failures by injection.
 #![cfg(target_os = "linux")]
 
+use executor_svc::content::{ContentFault, ContentStore};
 use executor_svc::files::replace::{ReplaceOptions, Replacer};
 
 use crate::world::World;
@@ -59,6 +60,24 @@ fn a_disk_without_inodes_is_full_too() {
     assert_eq!(world.refusal(&path), "disk_full");
     assert_eq!(world.refusal(world.root.join("new")), "disk_full");
     assert_eq!(world.refusal(world.root.join("directory/new")), "disk_full");
+}
+
+#[test]
+fn a_full_disk_keeps_what_the_store_of_contents_has_and_takes_more_when_there_is_room() {
+    let Some(disk) = Disk::of(512 * 1024) else { return assert!(cannot_mount()) };
+    let store = ContentStore::open(&disk.0.path().join("content"), 1 << 30).unwrap();
+    let first = store.put(b"before").unwrap();
+    std::fs::write(disk.0.path().join("filler"), vec![0; 400 * 1024]).unwrap();
+    let large = vec![7; 200 * 1024];
+    for _ in 0..3 {
+        let fault = store.put(&large).unwrap_err();
+        assert_eq!((fault.code().as_str(), &fault), ("disk_full", &ContentFault::NoSpace));
+    }
+    assert_eq!(store.get(first.sha256()).unwrap(), b"before");
+    assert_eq!(store.list().unwrap().len(), 1, "nothing half written has a name");
+    std::fs::remove_file(disk.0.path().join("filler")).unwrap();
+    let kept = store.put(&large).unwrap();
+    assert_eq!(store.get(kept.sha256()).unwrap(), large);
 }
 
 #[test]

@@ -144,8 +144,11 @@ impl HttpFront {
     async fn ready(&self, parts: &Parts) -> Result<Response<Body>, Rejection> {
         only_get(parts)?;
         Ok(match self.serving.executor.ready().await {
-            true => reply::plain(StatusCode::OK, "ready\n"),
-            false => reply::plain(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
+            Ok(()) => reply::plain(StatusCode::OK, "ready\n"),
+            Err(why) => {
+                let text = format!("not ready: {} ({})\n", why.message, why.code);
+                reply::plain(StatusCode::SERVICE_UNAVAILABLE, text)
+            }
         })
     }
 

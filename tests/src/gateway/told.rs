@@ -46,7 +46,12 @@ impl Gateway {
             let id = session.native_session_id;
             let one = operator.get_session(GetSessionRequest { native_session_id: id.clone() }).await;
             self.record.add(Way::Operator, format!("{:?}", one.expect("the session is shown").into_inner()));
-            let actions = operator.list_actions(ListActionsRequest { native_session_id: id.clone() }).await;
+            let actions = operator
+                .list_actions(ListActionsRequest {
+                    native_session_id: id.clone(),
+                    ..ListActionsRequest::default()
+                })
+                .await;
             self.record
                 .add(Way::Operator, format!("{:?}", actions.expect("actions are listed").into_inner()));
             self.cli(&["show", &id]);

@@ -36,7 +36,7 @@ pub(crate) fn post(endpoint: &Endpoint, message: &Value) -> String {
     answer
 }
 
-fn call(tool: &str, arguments: Value) -> Value {
+fn call(tool: &str, arguments: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
 }
 
@@ -82,7 +82,7 @@ async fn a_call_that_never_came_and_one_that_was_refused_are_told_apart() {
     let up = Up::start(&patient.place, None);
     assert_eq!(place(&patient.doctor(&[])), "never_reached");
     let unknown = json!({"native_session_id": format!("ns_{}", "0".repeat(32)), "lease_id": format!("lease_{}", "0".repeat(32))});
-    assert!(post(&up.endpoint(), &call("native_session_status", unknown)).contains("unknown_session"));
+    assert!(post(&up.endpoint(), &call("native_session_status", &unknown)).contains("unknown_session"));
     let found = once(&patient, |found| place(found) != "never_reached").await;
     assert_eq!(place(&found), "failed_in_gateway");
     assert!(found.said["last_call"]["found"].as_str().unwrap().contains("unknown_session"), "{}", found.said);
@@ -108,7 +108,7 @@ async fn an_action_that_failed_and_an_answer_that_was_lost_are_told_apart() {
     let reply = json!({"native_session_id": brain.session_id(), "lease_id": brain.lease_id(),
         "turn_id": brain.state().turn_id().unwrap(), "reply_id": "a-reply-of-this-test-01",
         "tool_calls": [{"name": sleep.name(), "input": sleep.input()}]});
-    let connection = send(&up.endpoint(), &call("native_session_reply_and_wait", reply));
+    let connection = send(&up.endpoint(), &call("native_session_reply_and_wait", &reply));
     until("the call waits", async || {
         let metrics = metrics(&up.endpoint());
         metrics.contains("gatehouse_front_waiting_polls 1").then_some(())

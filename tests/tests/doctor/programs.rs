@@ -41,7 +41,7 @@ fn with_launcher(script: &str) -> Patient {
 
 #[test]
 fn a_layer_that_the_system_does_not_give_is_named_with_its_remedy() {
-    let failure = r#"{"layer":"userns","call":"unshare","errno":1,"remedy":"apparmor_userns"}"#;
+    let failure = r#"{"layer":"userns","call":"unshare","errno":1,"remedy":"app_armor_userns"}"#;
     let report = format!(
         r#"{{"policies":[{{"policy":"command","layers":[],"failure":{failure}}}],"landlock_version":6}}"#
     );

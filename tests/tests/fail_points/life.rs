@@ -217,7 +217,10 @@ impl Life {
         assert!(file.is_none_or(|text| text == "once\n"), "{}: whole", self.at);
         assert!(self.seen.commands <= 1, "{}: {:?}", self.at, self.seen);
         assert!(self.seen.commands == 1 || !self.seen.ok("command"), "{}: {:?}", self.at, self.seen);
-        let request = ListActionsRequest { native_session_id: self.state.session_id().to_owned() };
+        let request = ListActionsRequest {
+            native_session_id: self.state.session_id().to_owned(),
+            ..ListActionsRequest::default()
+        };
         let actions = self.gateway.operator().list_actions(request).await.unwrap().into_inner().actions;
         assert_eq!(actions.len(), 4, "{}: each action once", self.at);
         assert!(processes::shims_of(&self.gateway.runtime_dir()).is_empty(), "{}: nobody is left", self.at);

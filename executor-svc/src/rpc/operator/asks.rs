@@ -1,4 +1,4 @@
-//! What the operator asks of writes: the words of each refusal, pruning with its progress, verifying.
+//! What the operator asks of writes: the words of each refusal, pruning with its progress.
 
 use std::time::Duration;
 
@@ -10,9 +10,8 @@ use tokio::sync::mpsc;
 use tonic::Status as Wire;
 
 use super::OperatorService;
-use crate::action::{ContentCheck, OperationFault, OperatorRequest, PruneAsk, PruneMode, Pruned};
+use crate::action::{OperationFault, OperatorRequest, PruneAsk, PruneMode, Pruned};
 use crate::engine::Fault;
-use crate::ledger::journal::Verdict;
 use crate::rpc::checks;
 use crate::rpc::refusals::{invalid, spoken};
 use crate::session::{Decision, Refusal};
@@ -138,41 +137,5 @@ const fn progress(pruned: Pruned, done: bool) -> v1::PruneProgress {
         bytes_removed: pruned.bytes,
         worktrees_removed: 0,
         worktrees_kept: 0,
-    }
-}
-
-impl OperatorService {
-    /// Walks the journal's chain, and holds every kept content against its hash.
-    pub(super) async fn verify(&self) -> Result<v1::VerifyLedgerReply, Fault> {
-        let chain = self.engine.read(crate::ledger::journal::verify).await?;
-        Ok(verdict(&chain, self.actions.check_contents().await?))
-    }
-}
-
-fn verdict(chain: &Verdict, contents: ContentCheck) -> v1::VerifyLedgerReply {
-    let (entries, broken_at_seq, of_chain) = match *chain {
-        Verdict::Whole(entries) => (entries, None, format!("The chain of {entries} entries is whole.")),
-        Verdict::Broken(seq) => (
-            seq - 1,
-            Some(seq),
-            format!(
-                "Entry {seq} is missing or is not what was written; the {} before it are whole.",
-                seq - 1
-            ),
-        ),
-    };
-    let of_contents = match contents.faults {
-        0 => format!("All {} kept contents are what their hashes say.", contents.whole),
-        faults => format!("{faults} contents or receipts are missing or changed."),
-    };
-    v1::VerifyLedgerReply {
-        ok: broken_at_seq.is_none() && contents.faults == 0,
-        entries,
-        broken_at_seq,
-        message: format!("{of_chain} {of_contents}"),
-        contents: contents.whole,
-        contents_pruned: contents.pruned,
-        content_faults: contents.faults,
-        content_problems: contents.told,
     }
 }

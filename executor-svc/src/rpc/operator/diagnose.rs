@@ -15,7 +15,7 @@ const LATEST: u64 = 1000;
 
 impl OperatorService {
     pub(super) async fn diagnosis(&self) -> Result<v1::DiagnoseReply, Wire> {
-        let mut reply = self.engine.read(look).await.map_err(ledger)?;
+        let mut reply = self.engine.read_long(look).await.map_err(ledger)?;
         let actions = self.actions.clone();
         let counted = tokio::task::spawn_blocking(move || actions.content_bytes()).await;
         reply.content_bytes = match counted {

@@ -62,9 +62,8 @@ impl OperatorService {
             self.export_run(&id, run, &uncertain, out).await?;
         }
         let wanted = id.clone();
-        let all = self.engine.read(move |connection| actions::of_session(connection, &wanted)).await;
-        let operations = all.map_err(ledger)?.into_iter().filter(|row| row.turn_id.is_none());
-        for row in operations {
+        let operations = self.engine.read(move |connection| actions::operations(connection, &wanted)).await;
+        for row in operations.map_err(ledger)? {
             self.export_action(&id, row, &uncertain, out).await?;
         }
         Ok(())
@@ -72,7 +71,7 @@ impl OperatorService {
 
     async fn export_facts(&self, id: &SessionId) -> Result<v1::ExportFacts, Wire> {
         let wanted = id.clone();
-        let read = self.engine.read(move |connection| {
+        let read = self.engine.read_long(move |connection| {
             Ok((
                 export::counts(connection, &wanted)?,
                 journal::verify(connection)?,
