@@ -181,7 +181,7 @@ launcher: ## Put a static sandbox-launch, which starts faster, beside the binari
 .PHONY: lint
 lint: ## Format check and clippy, warnings denied
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets --features gatehouse-tests/foreign -- -D warnings
+	cargo clippy --locked --workspace --all-targets --features gatehouse-tests/foreign,gatehouse-tests/smoke -- -D warnings
 
 .PHONY: check-macos
 check-macos: ## Type-check everything for macOS (brings what it needs into the build folder)
