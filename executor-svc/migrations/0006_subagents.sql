@@ -19,8 +19,7 @@ CREATE TABLE subagent (
   -- The turn whose reply is the result.
   result_turn    TEXT,
   -- Why it failed or was stopped, as JSON.
-  failure        TEXT,
-  seal           BLOB
+  failure        TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX subagent_by_session ON subagent (session_id, ordinal);
 
@@ -29,8 +28,7 @@ CREATE TABLE subagent_answer (
   turn_id      TEXT PRIMARY KEY REFERENCES turn (id),
   subagent_id  TEXT NOT NULL REFERENCES subagent (id),
   ordinal      INTEGER NOT NULL,
-  content      TEXT NOT NULL,
-  seal         BLOB
+  content      TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX subagent_answer_in_order ON subagent_answer (subagent_id, ordinal);
 
