@@ -153,10 +153,14 @@ pub(super) fn check(mut session: Session, now: Timestamp) -> Step {
     done(session, effects)
 }
 
-/// Somebody set the clock, or the machine was suspended: a lease is so many seconds, whatever the time of day.
+/// Somebody set the clock, or the machine was suspended: a lease is so many seconds, whatever the time of day, and so is
+/// what a subagent has left.
 pub(super) fn clock_moved(mut session: Session, millis: i64) -> Step {
     if session.state.status().is_live() {
         session.lease.expires_at = session.lease.expires_at.moved(millis);
+        if let Some(subagent) = &mut session.subagent {
+            subagent.deadline = subagent.deadline.moved(millis);
+        }
     }
     done(session, Vec::new())
 }

@@ -1,8 +1,8 @@
 //! What ChatGPT and the person at the machine ask.
 
 use executor_svc::session::{
-    Answer, CallRequest, Command, Decision, Refusal, Resolution, ResolveAsk, RootStanding, TokenStanding,
-    TurnStanding,
+    Answer, CallRequest, Command, Decision, Refusal, Resolution, ResolveAsk, RootStanding, SUBAGENT_GET,
+    SUBAGENT_START, SUBAGENT_STOP, TokenStanding, TurnStanding,
 };
 
 use super::Gateway;
@@ -17,15 +17,7 @@ impl Gateway {
     pub fn reply(&self, world: &mut World, lease: u8, id: u8, turn: u8, shape: Shape) -> Told {
         let content = turn * 16 + shape as u8;
         let once = Once { scope: Scope::Reply, key: id, content, mints: None };
-        let first = count(world.ledger.actions.len());
-        let calls = (first..).zip(shape.calls()).map(|(number, tool)| CallRequest {
-            id: ids::call(number),
-            name: name_of(*tool).to_owned(),
-            client_id: None,
-            input: String::new(),
-            input_sha256: String::new(),
-        });
-        let calls = Ok(calls.collect());
+        let calls = Ok(calls(world, shape.calls()));
         let standing = world.ledger.turns.get(usize::from(turn)).map(|row| match row.standing {
             Standing::Pending => TurnStanding::Pending,
             Standing::Answered => TurnStanding::Answered,
@@ -102,10 +94,33 @@ impl Gateway {
     }
 }
 
-const fn name_of(tool: Tool) -> &'static str {
-    match tool {
-        Tool::Read => "Read",
-        Tool::Write => "Write",
-        Tool::Command => "RunCommand",
-    }
+/// The names that calls have.
+const NAMES: [(Tool, &str); 6] = [
+    (Tool::Read, "Read"),
+    (Tool::Write, "Write"),
+    (Tool::Command, "RunCommand"),
+    (Tool::Start, SUBAGENT_START),
+    (Tool::Get, SUBAGENT_GET),
+    (Tool::Stop, SUBAGENT_STOP),
+];
+
+fn name_of(tool: Tool) -> &'static str {
+    NAMES.iter().find(|(known, _)| *known == tool).expect("each has one").1
+}
+
+pub fn tool_of(name: &str) -> Tool {
+    NAMES.iter().find(|(_, known)| *known == name).expect("a name of this model").0
+}
+
+/// Calls of these tools, under the numbers that come next.
+pub fn calls(world: &World, tools: &[Tool]) -> Vec<CallRequest> {
+    let first = count(world.ledger.actions.len());
+    let call = |(number, tool): (u8, &Tool)| CallRequest {
+        id: ids::call(number),
+        name: name_of(*tool).to_owned(),
+        client_id: None,
+        input: String::new(),
+        input_sha256: String::new(),
+    };
+    (first..).zip(tools).map(call).collect()
 }

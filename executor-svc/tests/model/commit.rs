@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use executor_svc::ledger::once::{Claim, OnceRow};
 use executor_svc::session::{
-    Answer, CallRequest, Command, Effect, Receipt, Refusal, Session, State, Step, Turn, TurnKey, TurnKind,
-    TurnStanding, apply,
+    Answer, CallRequest, Command, Effect, LastResult, Receipt, Refusal, ResultText, Session, State, Step,
+    Subagent, SubagentEnd, SubagentFailure, SubagentState, Turn, TurnKey, TurnKind, TurnStanding, apply,
 };
 
 use super::Gateway;
@@ -14,8 +14,7 @@ use super::faults::Fault;
 use super::ids;
 use super::moves::count;
 use super::world::{
-    ActionRow, ActionState, Fact, File, Launch, Meaning, NOW, Process, RunRow, Scope, Standing, Tool,
-    TurnRow, World,
+    ActionRow, ActionState, Fact, File, Launch, Meaning, NOW, RunRow, Scope, Standing, TurnRow, World,
 };
 
 /// An id of the caller's, and what it stands for.
@@ -58,8 +57,7 @@ impl Gateway {
         if let (Some(Once { scope, key, content, mints }), Claim::Fresh) = (once, claim) {
             world.ledger.once.insert((scope, key), Meaning { content, mints });
         }
-        // It only grows, and nothing is decided by it.
-        let next = Session { revision: 0, ..step.session };
+        let next = plain(step.session);
         if next != *world.session {
             world.session = Arc::new(next);
         }
@@ -88,7 +86,8 @@ impl Gateway {
                 step.effects.retain(|effect| !matches!(effect, Effect::TurnAbandoned { .. }));
                 Ok(step)
             }
-            (_, command) => apply(session, NOW, command),
+            (Some(fault), command) => super::subagents::decide(fault, session, command),
+            (None, command) => apply(session, NOW, command),
         }
     }
 }
@@ -142,10 +141,15 @@ fn check(world: &mut World, asker: Asker, claim: &Claim, decided: &Result<Step, 
                 broken.insert(Fact::OldLeasesChangeNothing);
             }
         }
-        Asker::Shim(run, token) if world.run() != Some((run, token)) && changes => {
-            broken.insert(Fact::OldLaunchesChangeNothing);
+        Asker::Shim(run, token) => {
+            if changes && !world.serves(run, token) {
+                broken.insert(Fact::OldLaunchesChangeNothing);
+            }
+            if decided.as_ref().is_ok_and(|step| !stays_apart(world, run, step)) {
+                broken.insert(Fact::Apart);
+            }
         }
-        Asker::Shim(..) | Asker::House => {}
+        Asker::House => {}
     }
     let same_meaning = match (claim, decided) {
         (Claim::Replay(_), Ok(step)) => step.answer == Answer::Replayed && step.effects.is_empty(),
@@ -158,17 +162,40 @@ fn check(world: &mut World, asker: Asker, claim: &Claim, decided: &Result<Step, 
     world.broken.extend(broken);
 }
 
+/// What a subagent's process says is about the subagent; what the session's own says can end the subagent at most.
+fn stays_apart(world: &World, run: u8, after: &Step) -> bool {
+    let (before, after) = (&world.session, &after.session);
+    match world.ledger.runs[usize::from(run)].of {
+        Some(_) => after.state == before.state,
+        None => after.subagent == before.subagent || after.subagent.as_ref().is_some_and(Subagent::is_ending),
+    }
+}
+
+/// The value without what nothing is decided by: its revision, which only grows, and words.
+pub fn plain(mut session: Session) -> Session {
+    session.revision = 0;
+    if let Some(LastResult { text: ResultText::Message(words), .. }) = &mut session.last_result {
+        words.clear();
+    }
+    let state = session.subagent.as_mut().map(|subagent| &mut subagent.state);
+    match state {
+        Some(SubagentState::Stopping { end: SubagentEnd::Failed(failure), .. }) => {
+            *failure = SubagentFailure::default();
+        }
+        Some(SubagentState::Stopping { end: SubagentEnd::Stopped(why), .. }) => why.clear(),
+        _ => {}
+    }
+    session
+}
+
 /// Keeps what belongs to a step.
 pub fn record(world: &mut World, effect: &Effect) {
     let number = |id: &str| ids::number(id);
+    super::subagents::check(world, effect);
     match effect {
-        Effect::RunOpened { .. } => world.ledger.runs.push(RunRow {
-            open: true,
-            link: None,
-            noted: false,
-            process: Process::Never,
-            token: None,
-        }),
+        Effect::RunOpened { ordinal, .. } => {
+            world.ledger.runs.push(RunRow::opened(u8::try_from(*ordinal).expect("few runs"), None));
+        }
         Effect::RunRelaunched { run_id, .. } => {
             let run = &mut world.ledger.runs[usize::from(number(run_id.as_str()))];
             (run.link, run.noted) = (None, false);
@@ -197,7 +224,7 @@ pub fn record(world: &mut World, effect: &Effect) {
         }
         Effect::ActionCancelled { id, .. } => set_action(world, id.as_str(), ActionState::Done(false)),
         Effect::LeaseRotated => world.ledger.leases += 1,
-        _ => {}
+        effect => super::subagents::record(world, effect),
     }
 }
 
@@ -209,7 +236,8 @@ fn open_turn(world: &mut World, run: u8, key: &TurnKey) {
     if world.ledger.turns.iter().any(|turn| turn.run == run && turn.results == results) {
         world.broken.insert(Fact::OneReplyPerTurn);
     }
-    world.ledger.turns.push(TurnRow { run, results, standing: Standing::Pending, replies: 0 });
+    let standing = Standing::Pending;
+    world.ledger.turns.push(TurnRow { run, results, standing, replies: 0, counted: 0, made: 0 });
 }
 
 fn answer(world: &mut World, turn: u8, run: u8, calls: &[CallRequest]) {
@@ -221,13 +249,17 @@ fn answer(world: &mut World, turn: u8, run: u8, calls: &[CallRequest]) {
     row.standing = Standing::Answered;
     for call in calls {
         assert_eq!(ids::number(call.id.as_str()), count(world.ledger.actions.len()), "in order");
-        let tool = match call.name.as_str() {
-            "Read" => Tool::Read,
-            "Write" => Tool::Write,
-            _ => Tool::Command,
-        };
-        let state = ActionState::Authorised;
-        world.ledger.actions.push(ActionRow { run, turn, tool, state, effects: 0, file: File::Before });
+        let (tool, state) = (super::callers::tool_of(&call.name), ActionState::Authorised);
+        let about = count(world.ledger.subagents.len()).saturating_sub(1);
+        world.ledger.actions.push(ActionRow {
+            run,
+            turn,
+            tool,
+            state,
+            effects: 0,
+            file: File::Before,
+            about,
+        });
     }
 }
 

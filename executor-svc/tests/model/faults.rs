@@ -25,4 +25,20 @@ pub enum Fault {
     LeavesTurnsOpen,
     /// The second receipt of an action replaces the first.
     SettlesAgain,
+    /// What the session may do beside a subagent is not looked at.
+    ForgetsTheLock,
+    /// A subagent is started although one is active.
+    StartsAnother,
+    /// Of a reply's calls only the first is looked at.
+    LooksAtOneCall,
+    /// A subagent counts as over before its process is seen to be gone.
+    ForgetsItsProcess,
+    /// A launch is carried out although its run is over.
+    LaunchesTheDead,
+    /// A new executor does nothing for the subagent that it finds.
+    ForgetsTheSubagent,
+    /// The sub-session hears of an answer before it is committed.
+    ReleasesFirst,
+    /// The provider is asked, and that is not counted.
+    AsksUncounted,
 }

@@ -1,6 +1,6 @@
 //! Ids that follow from a small number, so that the same history always has the same value.
 
-use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId, ToolCallId, TurnId};
+use gatehouse_proto::ids::{LeaseId, RequestKey, RunId, SessionId, SubagentId, ToolCallId, TurnId};
 
 /// What the operator does to an action is an action itself, numbered from here.
 pub const OPERATIONS: u8 = 100;
@@ -18,6 +18,7 @@ numbered!(run, RunId, "run_", "32");
 numbered!(turn, TurnId, "turn_", "32");
 numbered!(call, ToolCallId, "toolu_", "24");
 numbered!(lease, LeaseId, "lease_", "32");
+numbered!(subagent, SubagentId, "sub_", "32");
 
 pub fn key(number: u8) -> RequestKey {
     RequestKey::try_from(number.to_string()).expect("of the right form")

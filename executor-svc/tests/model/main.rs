@@ -8,6 +8,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
+mod beside;
 mod callers;
 mod commit;
 mod facts;
@@ -16,6 +17,7 @@ mod ids;
 mod moves;
 mod progress;
 mod rooms;
+mod subagents;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,12 +25,12 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use executor_svc::session::{Command, NewSession, Profile, RootBinding, Session, SubagentPolicy, create};
+use executor_svc::session::{Command, NewSession, Profile, RootBinding, SubagentPolicy, create};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
-use commit::{Asker, record};
+use commit::{Asker, plain, record};
 use faults::Fault;
-use moves::{Bounds, Move, Shape, possible};
+use moves::{Ask, Bounds, Move, Shape, Subagents, possible};
 use world::{Executor, File, LEASE_STEPS, Ledger, NOW, Phase, Process, STEP, World};
 
 /// The model: how much may happen, and what is wrong with the gateway, if anything.
@@ -44,8 +46,8 @@ impl Gateway {
             NewSession {
                 id: ids::session(0),
                 label: None,
-                profile: Profile::DirectWrite,
-                subagents: SubagentPolicy::None,
+                profile: Profile::WorktreeWrite,
+                subagents: SubagentPolicy::DeepseekExplicit,
                 root: RootBinding { path: "/".into(), device: 0, inode: 0 },
                 isolation: None,
                 source_directory: "/".into(),
@@ -60,7 +62,7 @@ impl Gateway {
             NOW,
         );
         let mut world = World {
-            session: Arc::new(Session { revision: 0, ..step.session }),
+            session: Arc::new(plain(step.session)),
             ledger: Ledger { once: BTreeMap::new(), leases: 1, ..Ledger::default() },
             executor: Executor::in_phase(Phase::Up),
             crashes_left: self.bounds.crashes,
@@ -68,6 +70,11 @@ impl Gateway {
             broken: BTreeSet::new(),
         };
         step.effects.iter().for_each(|effect| record(&mut world, effect));
+        if self.bounds.subagents.is_some() {
+            let asks = Move::OpenTurn { run: 0, ask: Ask::First, stale: false };
+            let way = [[Move::StepLaunch(0); 3].as_slice(), &[Move::Attach(0), asks]].concat();
+            way.into_iter().for_each(|next| self.happen(&mut world, next));
+        }
         world
     }
 
@@ -88,6 +95,8 @@ impl Gateway {
             Move::CarryOutEnd(run) => self.carry_out_end(world, run),
             Move::NoticeGone(run) => self.notice_gone(world, run),
             Move::StepFlight { action, works } => self.step_flight(world, action, works),
+            Move::StepAsk { turn, answer } => self.step_ask(world, turn, answer),
+            Move::TimeOut => self.time_out(world),
             Move::CheckLease => drop(self.submit(world, Asker::House, None, |_| Command::CheckLease)),
             Move::Interrupt => self.interrupt(world),
             Move::Resolve(action) => drop(self.resolve(world, action)),
@@ -98,7 +107,13 @@ impl Gateway {
             Move::Adopt => self.adopt(world),
             Move::TimePasses => {
                 let lease = &mut Arc::make_mut(&mut world.session).lease;
-                lease.expires_at = lease.expires_at.moved(-STEP);
+                if self.bounds.subagents.is_none() {
+                    lease.expires_at = lease.expires_at.moved(-STEP);
+                } else {
+                    // All that is left of it passes, and the reaper looks.
+                    lease.expires_at = NOW;
+                    let _ = self.submit(world, Asker::House, None, |_| Command::CheckLease);
+                }
             }
             Move::ForeignWrite(action) => {
                 world.ledger.actions[usize::from(action)].file = File::Foreign;
@@ -167,6 +182,27 @@ const SMALL: Bounds = Bounds {
     crashes: 1,
     foreign: true,
     shapes: &[Shape::Text, Shape::Write],
+    subagents: None,
+};
+
+/// The same for the faults that are about subagents.
+const BESIDE: Bounds = Bounds {
+    runs: 1,
+    turns: 2,
+    actions: 2,
+    leases: 1,
+    crashes: 1,
+    foreign: false,
+    shapes: &[
+        Shape::Text,
+        Shape::Write,
+        Shape::Start,
+        Shape::StartTwice,
+        Shape::StartAndRead,
+        Shape::Get,
+        Shape::Stop,
+    ],
+    subagents: Some(Subagents { starts: 1, turns: 1, actions: 0, answers: &[Shape::Text] }),
 };
 
 /// What is looked at each time: several models, each deep where the others are shallow. `MODEL=deep` looks at more.
@@ -175,20 +211,60 @@ fn models() -> Vec<(&'static str, Bounds)> {
     let writes = Bounds { runs: 1, shapes: &[Shape::Write], ..SMALL };
     let pairs = Bounds { leases: 1, actions: 2, foreign: false, shapes: &[Shape::ReadAndWrite], ..writes };
     let commands = Bounds { leases: 1, foreign: false, shapes: &[Shape::Command, Shape::Read], ..writes };
-    let mut models = vec![("lives", lives), ("writes", writes), ("pairs", pairs), ("commands", commands)];
-    if std::env::var("MODEL").is_ok_and(|which| which == "deep") {
-        models = vec![
-            ("lives", Bounds { turns: 3, leases: 3, crashes: 2, ..models[0].1 }),
+    if is_deep() {
+        return vec![
+            ("lives", Bounds { turns: 3, leases: 3, crashes: 2, ..lives }),
             ("writes", SMALL),
-            ("pairs", Bounds { leases: 2, crashes: 2, ..models[2].1 }),
+            ("pairs", Bounds { leases: 2, crashes: 2, ..pairs }),
         ];
     }
-    models
+    vec![("lives", lives), ("writes", writes), ("pairs", pairs), ("commands", commands)]
+}
+
+/// The same where there are subagents.
+fn models_with_subagents() -> Vec<(&'static str, Bounds)> {
+    let delegated = Bounds {
+        turns: 1,
+        actions: 1,
+        leases: 2,
+        foreign: true,
+        shapes: &[Shape::Start],
+        subagents: Some(Subagents { starts: 1, turns: 2, actions: 1, answers: &[Shape::Write, Shape::Text] }),
+        ..BESIDE
+    };
+    let twice = Some(Subagents { starts: 2, turns: 1, actions: 0, answers: &[Shape::Text] });
+    let again = Bounds {
+        turns: 3,
+        actions: 3,
+        crashes: 0,
+        shapes: &[Shape::Start, Shape::Stop],
+        subagents: twice,
+        ..BESIDE
+    };
+    if is_deep() {
+        return vec![
+            ("beside", Bounds { leases: 2, ..BESIDE }),
+            ("again", Bounds { crashes: 1, ..again }),
+            ("delegated", Bounds { crashes: 2, ..delegated }),
+        ];
+    }
+    vec![("again", again), ("beside", BESIDE), ("delegated", delegated)]
+}
+
+fn is_deep() -> bool {
+    std::env::var("MODEL").is_ok_and(|which| which == "deep")
 }
 
 #[test]
 fn every_fact_holds_in_every_state_that_can_be_reached() {
     for (name, bounds) in models() {
+        check(name, &bounds);
+    }
+}
+
+#[test]
+fn every_fact_holds_beside_a_subagent_and_for_it() {
+    for (name, bounds) in models_with_subagents() {
         check(name, &bounds);
     }
 }
@@ -225,10 +301,25 @@ fn the_checker_finds_what_is_wrong_with_a_faulty_gateway() {
         (Fault::LeavesTurnsOpen, facts::PENDING),
         (Fault::SettlesAgain, facts::RECEIPTS_STAY),
     ];
-    let broken: BTreeSet<_> = cases.iter().map(|(_, fact)| *fact).collect();
+    let cases = cases.map(|(fault, fact)| (fault, fact, SMALL));
+    let beside = [
+        (Fault::StartsAnother, facts::ONE_SUBAGENT),
+        (Fault::ForgetsTheLock, facts::LOCKED),
+        (Fault::ForgetsTheLock, facts::NO_END_BESIDE),
+        (Fault::LooksAtOneCall, facts::STARTS_ALONE),
+        (Fault::ReleasesFirst, facts::COMMITTED_FIRST),
+        (Fault::AsksUncounted, facts::COUNTED_FIRST),
+        (Fault::ForgetsItsProcess, facts::SUBAGENT_FIRST),
+        (Fault::ForgetsItsProcess, facts::NO_STRAYS),
+        (Fault::LaunchesTheDead, facts::OVER_FOR_GOOD),
+        (Fault::TakesOldLaunches, facts::APART),
+        (Fault::ForgetsTheSubagent, facts::GOES_ON),
+    ];
+    let cases: Vec<_> = cases.into_iter().chain(beside.map(|(fault, fact)| (fault, fact, BESIDE))).collect();
+    let broken: BTreeSet<_> = cases.iter().map(|(_, fact, _)| *fact).collect();
     let facts: BTreeSet<_> = facts::all().iter().map(|fact| fact.name).collect();
     assert_eq!(broken, facts, "every fact can be broken");
-    for (fault, fact) in cases {
-        finds(fault, fact, &SMALL);
+    for (fault, fact, bounds) in cases {
+        finds(fault, fact, &bounds);
     }
 }

@@ -4,24 +4,63 @@
 //! out of order is one that is sent then. So callers and shims may say at any moment anything that they could ever have
 //! said: with ids that were used, to turns that are over, under leases that are gone, from processes that are dead.
 
+use super::beside;
 use super::world::{Phase, Process, Tool, World};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Move {
-    Reply { lease: u8, id: u8, turn: u8, shape: Shape },
-    Continue { lease: u8, key: u8, content: u8 },
-    Recover { key: u8, right: bool },
-    Stop { lease: Option<u8>, key: u8, content: u8 },
-    Look { lease: u8 },
+    Reply {
+        lease: u8,
+        id: u8,
+        turn: u8,
+        shape: Shape,
+    },
+    Continue {
+        lease: u8,
+        key: u8,
+        content: u8,
+    },
+    Recover {
+        key: u8,
+        right: bool,
+    },
+    Stop {
+        lease: Option<u8>,
+        key: u8,
+        content: u8,
+    },
+    Look {
+        lease: u8,
+    },
     Attach(u8),
-    OpenTurn { run: u8, ask: Ask, stale: bool },
-    Invoke { run: u8, action: u8 },
-    EndRun { run: u8, how: How },
+    OpenTurn {
+        run: u8,
+        ask: Ask,
+        stale: bool,
+    },
+    Invoke {
+        run: u8,
+        action: u8,
+    },
+    EndRun {
+        run: u8,
+        how: How,
+    },
     ProcessDies(u8),
     StepLaunch(u8),
     CarryOutEnd(u8),
     NoticeGone(u8),
-    StepFlight { action: u8, works: bool },
+    StepFlight {
+        action: u8,
+        works: bool,
+    },
+    /// The broker: asks, and then has an answer of this shape, or none.
+    StepAsk {
+        turn: u8,
+        answer: Option<Shape>,
+    },
+    /// The subagent's time is over.
+    TimeOut,
     CheckLease,
     Interrupt,
     Resolve(u8),
@@ -42,9 +81,27 @@ pub enum Shape {
     Write,
     ReadAndWrite,
     Command,
+    Start,
+    StartTwice,
+    StartAndRead,
+    Get,
+    Stop,
 }
 
 impl Shape {
+    pub const ALL: [Self; 10] = [
+        Self::Text,
+        Self::Read,
+        Self::Write,
+        Self::ReadAndWrite,
+        Self::Command,
+        Self::Start,
+        Self::StartTwice,
+        Self::StartAndRead,
+        Self::Get,
+        Self::Stop,
+    ];
+
     pub const fn calls(self) -> &'static [Tool] {
         match self {
             Self::Text => &[],
@@ -52,6 +109,11 @@ impl Shape {
             Self::Write => &[Tool::Write],
             Self::ReadAndWrite => &[Tool::Read, Tool::Write],
             Self::Command => &[Tool::Command],
+            Self::Start => &[Tool::Start],
+            Self::StartTwice => &[Tool::Start, Tool::Start],
+            Self::StartAndRead => &[Tool::Start, Tool::Read],
+            Self::Get => &[Tool::Get],
+            Self::Stop => &[Tool::Stop],
         }
     }
 }
@@ -84,6 +146,20 @@ pub struct Bounds {
     pub crashes: u8,
     pub foreign: bool,
     pub shapes: &'static [Shape],
+    /// Where there may be subagents, the first run waits from the beginning, and the rest says less.
+    pub subagents: Option<Subagents>,
+}
+
+/// How much subagents may do.
+#[derive(Debug, Clone, Copy)]
+pub struct Subagents {
+    pub starts: u8,
+    /// Of each.
+    pub turns: u8,
+    /// Of all.
+    pub actions: u8,
+    /// What the provider may answer.
+    pub answers: &'static [Shape],
 }
 
 pub fn count(length: usize) -> u8 {
@@ -95,10 +171,13 @@ pub fn possible(world: &World, bounds: &Bounds, moves: &mut Vec<Move>) {
     match world.executor.phase {
         Phase::Down => moves.push(Move::Start),
         Phase::Starting => starting(world, moves),
+        Phase::Up if let Some(may) = &bounds.subagents => beside::possible(world, bounds, may, moves),
         Phase::Up => {
             callers(world, bounds, moves);
             shims(world, bounds, moves);
             rooms(world, moves);
+            moves.push(Move::CheckLease);
+            moves.extend(world.run().map(|_| Move::Interrupt));
         }
     }
     if world.executor.phase != Phase::Down && world.crashes_left > 0 {
@@ -109,7 +188,7 @@ pub fn possible(world: &World, bounds: &Bounds, moves: &mut Vec<Move>) {
             moves.push(Move::ProcessDies(run));
         }
     }
-    if !world.session.lease.expired(super::world::NOW) {
+    if !world.session.lease.expired(super::world::NOW) && (bounds.subagents.is_none() || world.is_up()) {
         moves.push(Move::TimePasses);
     }
     if world.foreign_left && !world.is_up() {
@@ -192,7 +271,7 @@ fn shims(world: &World, bounds: &Bounds, moves: &mut Vec<Move>) {
 }
 
 /// What the executor's rooms, the reaper and the person at the machine do.
-fn rooms(world: &World, moves: &mut Vec<Move>) {
+pub fn rooms(world: &World, moves: &mut Vec<Move>) {
     let executor = &world.executor;
     moves.extend(executor.launches.keys().map(|&run| Move::StepLaunch(run)));
     moves.extend(executor.ends.iter().map(|&run| Move::CarryOutEnd(run)));
@@ -203,10 +282,6 @@ fn rooms(world: &World, moves: &mut Vec<Move>) {
     }
     for &action in executor.flights.keys() {
         moves.extend([true, false].map(|works| Move::StepFlight { action, works }));
-    }
-    moves.push(Move::CheckLease);
-    if world.run().is_some() {
-        moves.push(Move::Interrupt);
     }
     if world.session.undoing.is_some() {
         moves.push(Move::FinishResolve);

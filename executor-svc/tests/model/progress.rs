@@ -1,23 +1,36 @@
 //! No session is stuck: from every state, when nothing fails any more and everybody does their part, the session ends up
 //! where its caller can go on, or is told why not. The way is walked, with the same moves that lead everywhere else.
 
-use executor_svc::session::{CallState, Refusal, State};
+use executor_svc::session::{CallState, Refusal, Run, State, SubagentState};
 
 use super::Gateway;
 use super::ids;
 use super::moves::{Ask, How, Shape, count};
-use super::world::{ActionState, Phase, Process, Scope, World};
+use super::world::{ActionState, Asking, Phase, Process, Scope, World};
 
 /// More steps than any way has.
 const MANY: usize = 64;
 
+/// What ChatGPT does while a subagent works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    /// It waits, and the provider answers.
+    Waits,
+    /// It ends the subagent, whose provider never answers.
+    EndsIt,
+}
+
 pub fn goes_on(gateway: &Gateway, world: &World) -> bool {
-    let mut world = world.clone();
+    let ends_it = || arrives(gateway, world.clone(), Patience::EndsIt);
+    arrives(gateway, world.clone(), Patience::Waits) && (world.session.subagent.is_none() || ends_it())
+}
+
+fn arrives(gateway: &Gateway, mut world: World, patience: Patience) -> bool {
     for _ in 0..MANY {
-        if !settles(gateway, &mut world) {
+        if !settles(gateway, &mut world, patience) {
             return false;
         }
-        match step(gateway, &mut world) {
+        match step(gateway, &mut world, patience) {
             Walk::Arrived => return true,
             Walk::Stuck => return false,
             Walk::OnTheWay => {}
@@ -37,11 +50,11 @@ fn walk(went: bool) -> Walk {
 }
 
 /// Everything that goes by itself has gone.
-fn settles(gateway: &Gateway, world: &mut World) -> bool {
-    (0..MANY).any(|_| !goes_by_itself(gateway, world))
+fn settles(gateway: &Gateway, world: &mut World, patience: Patience) -> bool {
+    (0..MANY).any(|_| !goes_by_itself(gateway, world, patience))
 }
 
-fn goes_by_itself(gateway: &Gateway, world: &mut World) -> bool {
+fn goes_by_itself(gateway: &Gateway, world: &mut World, patience: Patience) -> bool {
     match world.executor.phase {
         Phase::Down => Gateway::start(world),
         Phase::Starting => {
@@ -51,7 +64,7 @@ fn goes_by_itself(gateway: &Gateway, world: &mut World) -> bool {
                 None => gateway.adopt(world),
             }
         }
-        Phase::Up => return rooms_work(gateway, world),
+        Phase::Up => return rooms_work(gateway, world) || broker_works(gateway, world, patience),
     }
     true
 }
@@ -85,8 +98,17 @@ fn rooms_work(gateway: &Gateway, world: &mut World) -> bool {
     true
 }
 
+fn broker_works(gateway: &Gateway, world: &mut World, patience: Patience) -> bool {
+    let answers = |asking: &Asking| *asking == Asking::Ordered || patience == Patience::Waits;
+    let next = world.executor.asks.iter().find(|(_, asking)| answers(asking)).map(|(turn, _)| *turn);
+    if let Some(turn) = next {
+        gateway.step_ask(world, turn, Some(Shape::Text));
+    }
+    next.is_some()
+}
+
 /// A caller that knows the recovery token takes the session over; then everybody does their part.
-fn step(gateway: &Gateway, world: &mut World) -> Walk {
+fn step(gateway: &Gateway, world: &mut World, patience: Patience) -> Walk {
     let recovered = gateway.recover(world, fresh(world, Scope::Recover), true);
     let lease = world.lease();
     match world.session.state.clone() {
@@ -106,9 +128,13 @@ fn step(gateway: &Gateway, world: &mut World) -> Walk {
                 _ => Walk::Stuck,
             }
         }
+        State::Waiting(..) if world.session.subagent.is_some() && patience == Patience::Waits => {
+            subagent_works(gateway, world)
+        }
         State::Waiting(_, turn) => {
             let (id, turn) = (fresh(world, Scope::Reply), ids::number(turn.id.as_str()));
-            walk(gateway.reply(world, lease, id, turn, Shape::Text).is_ok())
+            let shape = if world.session.subagent.is_some() { Shape::Stop } else { Shape::Text };
+            walk(gateway.reply(world, lease, id, turn, shape).is_ok())
         }
         State::Starting(_) | State::Running(_) => runner_works(gateway, world),
     }
@@ -119,15 +145,27 @@ fn runner_works(gateway: &Gateway, world: &mut World) -> Walk {
     let (State::Starting(current) | State::Running(current)) = world.session.state.clone() else {
         return Walk::Stuck;
     };
+    let starting = matches!(world.session.state, State::Starting(_));
+    claude_works(gateway, world, &current, starting)
+}
+
+/// The subagent's do theirs.
+fn subagent_works(gateway: &Gateway, world: &mut World) -> Walk {
+    match world.session.subagent.clone().map(|subagent| (subagent.state, subagent.run)) {
+        Some((SubagentState::Starting, run)) => claude_works(gateway, world, &run, true),
+        Some((SubagentState::Working, run)) => claude_works(gateway, world, &run, false),
+        _ => Walk::Stuck,
+    }
+}
+
+fn claude_works(gateway: &Gateway, world: &mut World, current: &Run, starting: bool) -> Walk {
     let run = ids::number(current.id.as_str());
     if world.ledger.runs[usize::from(run)].process != Process::Alive {
         return Walk::Stuck;
     }
     let open = current.calls.iter().find(|call| call.state != CallState::Settled);
-    let told = match (&world.session.state, open, &current.answered) {
-        (State::Starting(_), ..) => {
-            gateway.open_turn(world, run, Ask::First, false).is_some_and(|told| told.is_ok())
-        }
+    let told = match (starting, open, &current.answered) {
+        (true, ..) => gateway.open_turn(world, run, Ask::First, false).is_some_and(|told| told.is_ok()),
         (_, Some(call), _) => gateway.invoke(world, run, ids::number(call.id.as_str())).is_some(),
         (_, None, Some(_)) if current.calls.is_empty() => {
             gateway.end_run(world, run, How::Finished).is_some_and(|told| told.is_ok())

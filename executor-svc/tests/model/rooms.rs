@@ -68,7 +68,7 @@ impl Gateway {
             run_id: ids::run(self.present(world, run)),
             epoch,
             turn_id: ids::turn(count(world.ledger.turns.len())),
-            marker: (ask == Ask::First).then(|| u32::from(run) + 1),
+            marker: (ask == Ask::First).then(|| world.ledger.runs[usize::from(run)].ordinal.into()),
             key,
             known,
             seen: Vec::new(),
@@ -93,9 +93,13 @@ impl Gateway {
     /// Claude Code calls a tool: the action is in flight from now on, if it is one that may be made.
     pub fn invoke(&self, world: &mut World, run: u8, action: u8) -> Option<()> {
         let epoch = world.link(run)?;
-        let State::Running(current) = &world.session.state else { return None };
-        let known = current.calls.iter().find(|call| ids::number(call.id.as_str()) == action)?;
-        let may = world.run() == Some((run, epoch)) && known.state != CallState::Settled;
+        let calls = match (&world.session.state, &world.session.subagent) {
+            (_, Some(subagent)) if world.subagent_run() == Some((run, epoch)) => &subagent.run.calls,
+            (State::Running(current), _) if world.run() == Some((run, epoch)) => &current.calls,
+            _ => return None,
+        };
+        let known = calls.iter().find(|call| ids::number(call.id.as_str()) == action)?;
+        let may = world.serves(run, epoch) && known.state != CallState::Settled;
         let fresh = !world.executor.flights.contains_key(&action);
         if may && fresh {
             world.executor.flights.insert(action, Flight::Begun);
@@ -111,9 +115,17 @@ impl Gateway {
         let flight = world.executor.flights.remove(&action).expect("in flight");
         let tool = world.ledger.actions[usize::from(action)].tool;
         let next = match (flight, tool) {
-            (Flight::Begun, Tool::Read) => {
+            (Flight::Begun, Tool::Read | Tool::Get) | (Flight::Told, _) => {
                 let _ = self.settle(world, action, works);
                 None
+            }
+            (Flight::Begun, Tool::Start) => {
+                self.start_subagent(world, action);
+                None
+            }
+            (Flight::Begun, Tool::Stop) => {
+                self.stop_subagent(world, action);
+                Some(Flight::Told)
             }
             (Flight::Begun, _) => {
                 if self.fault == Some(Fault::PerformsFirst) {
@@ -190,11 +202,12 @@ fn perform(world: &mut World, action: u8) {
 impl Gateway {
     /// The next step of a launch.
     pub fn step_launch(&self, world: &mut World, run: u8) {
+        let heedless = self.fault == Some(Fault::LaunchesTheDead);
         let launch = world.executor.launches.remove(&run).expect("ordered");
         let row = &mut world.ledger.runs[usize::from(run)];
         let next = match launch {
             // A link token that is durable, and a process that does not have it yet.
-            Launch::Ordered(epoch) if row.open => {
+            Launch::Ordered(epoch) if row.open || heedless => {
                 (row.link, row.noted, row.process) = (Some(epoch), false, Process::Spawned);
                 Some(Launch::Spawned(epoch))
             }
@@ -203,7 +216,7 @@ impl Gateway {
                 world.executor.held.insert(run, epoch);
                 Some(Launch::Noted(epoch))
             }
-            Launch::Noted(epoch) if row.open && row.process == Process::Spawned => {
+            Launch::Noted(epoch) if (row.open || heedless) && row.process == Process::Spawned => {
                 (row.process, row.token) = (Process::Alive, Some(epoch));
                 None
             }
@@ -231,7 +244,8 @@ impl Gateway {
         if (held || row.noted) && there {
             row.process = Process::Gone;
         }
-        if !held && let Some((ending, epoch)) = world.ending().filter(|(ending, _)| *ending == run) {
+        let known = [world.ending(), world.subagent_run()].into_iter().flatten();
+        if !held && let Some((ending, epoch)) = known.into_iter().find(|(ending, _)| *ending == run) {
             self.report_gone(world, ending, epoch);
         }
     }
@@ -259,11 +273,13 @@ impl Gateway {
     pub fn adopt(&self, world: &mut World) {
         world.executor.phase = Phase::Up;
         let status = world.session.state.status();
-        let ending = status == Status::LeaseExpired && world.session.ending.is_some();
+        let ending = status == Status::LeaseExpired
+            && (world.session.ending.is_some() || world.session.subagent.is_some());
         if !status.is_live() && !ending {
             return;
         }
         let _ = self.submit(world, Asker::House, None, |_| Command::Restarted);
+        self.adopt_subagent(world);
         let (run, starting) = (world.run(), world.session.state.status() == Status::Starting);
         if let Some((ending, epoch)) = world.ending() {
             self.hold_again(world, ending, epoch);
@@ -278,7 +294,7 @@ impl Gateway {
         }
     }
 
-    fn hold_again(&self, world: &mut World, run: u8, epoch: u8) -> bool {
+    pub fn hold_again(&self, world: &mut World, run: u8, epoch: u8) -> bool {
         let row = &world.ledger.runs[usize::from(run)];
         let (noted, process) = (row.noted, row.process);
         if noted && process == Process::Gone {

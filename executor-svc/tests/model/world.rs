@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use executor_svc::clock::Timestamp;
-use executor_svc::session::Session;
+use executor_svc::session::{Session, Subagent};
 
 /// Time stands still; what passes is taken off the lease.
 pub const NOW: Timestamp = Timestamp::from_millis(1_000_000_000_000);
@@ -41,6 +41,12 @@ pub enum Fact {
     OldLeasesChangeNothing,
     ReceiptsStay,
     OldLaunchesChangeNothing,
+    StartsAlone,
+    NoEndBesideASubagent,
+    CommittedBeforeReleased,
+    CountedBeforeAsked,
+    OverForGood,
+    Apart,
 }
 
 /// The tables beside the session's value.
@@ -50,6 +56,7 @@ pub struct Ledger {
     pub runs: Vec<RunRow>,
     pub turns: Vec<TurnRow>,
     pub actions: Vec<ActionRow>,
+    pub subagents: Vec<SubagentRow>,
     pub leases: u8,
 }
 
@@ -73,6 +80,10 @@ pub struct Meaning {
 /// A run, and the process that serves it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RunRow {
+    /// Its place among the runs of its own.
+    pub ordinal: u8,
+    /// The subagent whose run it is; none: the session's own.
+    pub of: Option<u8>,
     pub open: bool,
     /// The launch whose link token the ledger knows.
     pub link: Option<u8>,
@@ -81,6 +92,19 @@ pub struct RunRow {
     pub process: Process,
     /// The launch that the process has the token of.
     pub token: Option<u8>,
+}
+
+impl RunRow {
+    pub const fn opened(ordinal: u8, of: Option<u8>) -> Self {
+        Self { ordinal, of, open: true, link: None, noted: false, process: Process::Never, token: None }
+    }
+}
+
+/// A subagent.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SubagentRow {
+    pub run: u8,
+    pub over: bool,
 }
 
 /// How a shim is.
@@ -103,6 +127,10 @@ pub struct TurnRow {
     pub results: BTreeSet<u8>,
     pub standing: Standing,
     pub replies: u8,
+    /// Requests to the provider that were counted.
+    pub counted: u8,
+    /// Requests that were made.
+    pub made: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -122,6 +150,8 @@ pub struct ActionRow {
     pub effects: u8,
     /// What the file is.
     pub file: File,
+    /// The subagent that it looks at or ends.
+    pub about: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -129,6 +159,10 @@ pub enum Tool {
     Read,
     Write,
     Command,
+    /// A subagent: starts one, looks at one, ends one.
+    Start,
+    Get,
+    Stop,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -168,6 +202,15 @@ pub struct Executor {
     /// Processes whose end is watched for, with their launch.
     pub held: BTreeMap<u8, u8>,
     pub flights: BTreeMap<u8, Flight>,
+    /// Turns of subagents that the provider is to answer.
+    pub asks: BTreeMap<u8, Asking>,
+}
+
+/// How far the provider's answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Asking {
+    Ordered,
+    Begun,
 }
 
 /// How far a launch is.
@@ -184,6 +227,8 @@ pub enum Flight {
     Begun,
     Prepared,
     Performed(bool),
+    /// A subagent was told to end; its end is waited for.
+    Told,
 }
 
 impl Executor {
@@ -194,6 +239,7 @@ impl Executor {
             ends: BTreeSet::new(),
             held: BTreeMap::new(),
             flights: BTreeMap::new(),
+            asks: BTreeMap::new(),
         }
     }
 }
@@ -212,6 +258,24 @@ impl World {
     pub fn run(&self) -> Option<(u8, u8)> {
         let run = self.session.state.run()?;
         Some((super::ids::number(run.id.as_str()), u8::try_from(run.epoch).expect("few launches")))
+    }
+
+    /// The number and the launch of the active subagent's run.
+    pub fn subagent_run(&self) -> Option<(u8, u8)> {
+        let run = &self.session.subagent.as_ref()?.run;
+        Some((super::ids::number(run.id.as_str()), u8::try_from(run.epoch).expect("few launches")))
+    }
+
+    /// Whether that launch serves the session's run, or a subagent that is not on its way out.
+    pub fn serves(&self, run: u8, epoch: u8) -> bool {
+        let ends = self.session.subagent.as_ref().is_some_and(Subagent::is_ending);
+        let of_subagent = self.subagent_run().filter(|_| !ends);
+        [self.run(), of_subagent].contains(&Some((run, epoch)))
+    }
+
+    /// Whether it is the run of a subagent that is over.
+    pub fn is_over(&self, run: u8) -> bool {
+        self.ledger.subagents.iter().any(|row| row.run == run && row.over)
     }
 
     /// The same of the run whose process is being ended.

@@ -338,3 +338,17 @@ fn an_undo_waits_for_what_it_has_begun() {
     assert!(super::operating::undo_is_busy(&prepared));
     assert!(!super::operating::undo_is_busy(&session));
 }
+
+#[test]
+fn a_clock_that_is_set_neither_ends_it_nor_gives_it_time() {
+    for millis in [3_600_000, -3_600_000_i64] {
+        let session = asking();
+        let (deadline, now) = (session.subagent.as_ref().unwrap().deadline, at(599).moved(millis));
+        let moved = step(&session, Command::ClockMoved { millis }).session;
+        assert_eq!(moved.subagent.as_ref().unwrap().deadline, deadline.moved(millis));
+        let looked = apply(&moved, now, Command::CheckSubagent).unwrap();
+        assert!(looked.effects.is_empty(), "a second is left of its time");
+        let looked = apply(&moved, deadline.moved(millis), Command::CheckSubagent).unwrap();
+        assert!(looked.session.subagent.unwrap().is_ending());
+    }
+}
