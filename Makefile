@@ -127,8 +127,8 @@ $(FOREIGN_HOME)/ready: tests/foreign/package.json tests/foreign/package-lock.jso
 	# Not `npm ci`: one optional package of Windows, which nobody publishes any more, is not in any lock file.
 	cd $(FOREIGN_HOME) && $(NPM) install
 	@if python3 -c 'import ensurepip, venv' 2>/dev/null; then \
-		python3 -m venv $(FOREIGN_HOME)/venv && \
-		$(FOREIGN_HOME)/venv/bin/pip install --quiet --disable-pip-version-check --no-cache-dir \
+		python3 -m venv --clear $(FOREIGN_HOME)/venv && \
+		$(FOREIGN_HOME)/venv/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir \
 			--only-binary :all: -r tests/foreign/requirements.txt; \
 	else echo 'Python 3 with venv is missing: the Python client will not be tested'; fi
 	touch $@
@@ -181,7 +181,7 @@ launcher: ## Put a static sandbox-launch, which starts faster, beside the binari
 .PHONY: lint
 lint: ## Format check and clippy, warnings denied
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets --features gatehouse-tests/foreign -- -D warnings
+	cargo clippy --locked --workspace --all-targets --features gatehouse-tests/foreign,gatehouse-tests/smoke -- -D warnings
 
 .PHONY: check-macos
 check-macos: ## Type-check everything for macOS (brings what it needs into the build folder)

@@ -19,7 +19,8 @@ CREATE TABLE subagent (
   -- The turn whose reply is the result.
   result_turn    TEXT,
   -- Why it failed or was stopped, as JSON.
-  failure        TEXT
+  failure        TEXT,
+  seal           BLOB
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX subagent_by_session ON subagent (session_id, ordinal);
 
@@ -28,7 +29,8 @@ CREATE TABLE subagent_answer (
   turn_id      TEXT PRIMARY KEY REFERENCES turn (id),
   subagent_id  TEXT NOT NULL REFERENCES subagent (id),
   ordinal      INTEGER NOT NULL,
-  content      TEXT NOT NULL
+  content      TEXT NOT NULL,
+  seal         BLOB
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX subagent_answer_in_order ON subagent_answer (subagent_id, ordinal);
 
@@ -36,6 +38,7 @@ CREATE UNIQUE INDEX subagent_answer_in_order ON subagent_answer (subagent_id, or
 ALTER TABLE run ADD COLUMN subagent_id TEXT REFERENCES subagent (id);
 DROP INDEX run_by_session;
 CREATE UNIQUE INDEX run_by_session ON run (session_id, ordinal) WHERE subagent_id IS NULL;
+CREATE INDEX run_by_start ON run (session_id, started_at, ordinal, id);
 CREATE UNIQUE INDEX run_by_subagent ON run (subagent_id) WHERE subagent_id IS NOT NULL;
 
 -- Of an action of a subagent: whose.

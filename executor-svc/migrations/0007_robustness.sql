@@ -7,8 +7,6 @@ ALTER TABLE turn ADD COLUMN seal BLOB;
 ALTER TABLE reply ADD COLUMN seal BLOB;
 ALTER TABLE action ADD COLUMN seal BLOB;
 ALTER TABLE skill ADD COLUMN seal BLOB;
-ALTER TABLE subagent ADD COLUMN seal BLOB;
-ALTER TABLE subagent_answer ADD COLUMN seal BLOB;
 -- A snapshot never changes; its seal comes after it.
 DROP TRIGGER skill_is_frozen;
 CREATE TRIGGER skill_is_frozen BEFORE UPDATE OF session_id, position, skill_id, content_sha256, body ON skill

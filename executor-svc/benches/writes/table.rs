@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 
 /// What the numbers are.
 #[derive(Clone, Copy)]
@@ -24,8 +25,8 @@ pub struct Spent {
 impl Spent {
     pub fn until_now() -> Self {
         let usage = getrusage(UsageWho::RUSAGE_SELF).unwrap();
-        let micros = [usage.user_time(), usage.system_time()]
-            .map(|time| time.tv_sec().unsigned_abs() * 1_000_000 + time.tv_usec().unsigned_abs());
+        let micros =
+            [usage.user_time(), usage.system_time()].map(|time| time.num_microseconds().unsigned_abs());
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         Self { time, processor: Duration::from_micros(micros.iter().sum()) }
     }

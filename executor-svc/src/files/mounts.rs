@@ -94,6 +94,10 @@ pub(super) struct Mounts {
 }
 
 impl Mounts {
+    #[cfg_attr(
+        not(target_os = "linux"),
+        allow(dead_code, reason = "macOS names the mount of an object itself")
+    )]
     pub(super) fn new(list: Vec<Mount>) -> Self {
         Self { list: Arc::new(list) }
     }
@@ -105,6 +109,10 @@ impl Mounts {
     }
 
     /// The mount with this id.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        allow(dead_code, reason = "macOS names the mount of an object itself")
+    )]
     pub(super) fn by_id(&self, id: u64) -> Option<&Mount> {
         self.list.iter().find(|mount| mount.id == id)
     }

@@ -62,21 +62,23 @@ pub struct RunLine {
     pub ended_at: Option<Timestamp>,
 }
 
-/// The run that comes after a place in the session.
+/// The run that comes after this one, by when they began; without one, the first. Those of subagents are among them.
 ///
 /// # Errors
 /// When the ledger cannot be read.
 pub fn run_after(
     connection: &Connection,
     session: &SessionId,
-    ordinal: u32,
+    after: Option<&RunLine>,
 ) -> Result<Option<RunLine>, LedgerError> {
+    let (started, ordinal, id) =
+        after.map_or((0, 0, ""), |run| (run.started_at.millis(), run.ordinal, run.id.as_str()));
     let found = connection
         .prepare_cached(
             "SELECT id, ordinal, prompt, started_at, ended_at FROM run
-             WHERE session_id = ?1 AND ordinal > ?2 ORDER BY ordinal LIMIT 1",
+             WHERE session_id = ?1 AND (started_at, ordinal, id) > (?2, ?3, ?4) ORDER BY started_at, ordinal, id LIMIT 1",
         )?
-        .query_row(params![session.as_str(), ordinal], |row| {
+        .query_row(params![session.as_str(), started, ordinal, id], |row| {
             let id: String = row.get(0)?;
             let ended: Option<u64> = row.get(4)?;
             Ok((id, row.get(1)?, row.get(2)?, row.get::<_, u64>(3)?, ended))

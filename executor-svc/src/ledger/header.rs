@@ -9,7 +9,7 @@ use super::LedgerError;
 /// How SQLite files of ours are marked: "GtHs".
 pub const APPLICATION_ID: u32 = 0x4774_4873;
 /// The first schema version whose files are marked; the one of `0007_robustness.sql`.
-pub const FIRST_MARKED: u32 = 6;
+pub const FIRST_MARKED: u32 = 7;
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const LENGTH: usize = 100;

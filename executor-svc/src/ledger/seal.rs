@@ -99,14 +99,6 @@ pub(super) const ACTION: Table = Table {
         "subagent_id",
     ],
 };
-
-/// Skills.
-pub(super) const SKILL: Table = Table {
-    name: "skill",
-    key: &["session_id", "position"],
-    columns: &["session_id", "position", "skill_id", "content_sha256", "body"],
-};
-
 /// Subagents.
 pub(super) const SUBAGENT: Table = Table {
     name: "subagent",
@@ -129,11 +121,18 @@ pub(super) const SUBAGENT: Table = Table {
         "failure",
     ],
 };
-/// Their models' answers.
+/// What their models answered.
 pub(super) const SUBAGENT_ANSWER: Table = Table {
     name: "subagent_answer",
     key: &["turn_id"],
     columns: &["turn_id", "subagent_id", "ordinal", "content"],
+};
+
+/// Skills.
+pub(super) const SKILL: Table = Table {
+    name: "skill",
+    key: &["session_id", "position"],
+    columns: &["session_id", "position", "skill_id", "content_sha256", "body"],
 };
 
 /// Every sealed table. A migration that changes the columns of one sets its seals to NULL, and they are made anew.

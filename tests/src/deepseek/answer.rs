@@ -43,7 +43,7 @@ pub fn thought(text: &str) -> Value {
 
 /// A call of a tool, under an id of the provider's.
 #[must_use]
-pub fn call(id: &str, name: &str, input: Value) -> Value {
+pub fn call(id: &str, name: &str, input: &Value) -> Value {
     json!({"type": "tool_use", "id": id, "name": name, "input": input})
 }
 

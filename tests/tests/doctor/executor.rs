@@ -3,6 +3,7 @@
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 
+#[cfg(target_os = "linux")]
 use gatehouse_tests::skip;
 use gatehouse_tests::up::Up;
 use nix::sys::signal::Signal;

@@ -13,8 +13,8 @@ use crate::world::{World, delegate, seen_out};
 async fn the_credential_is_in_its_file_and_nowhere_else() {
     let Some(mut world) = World::new("").await else { return };
     let (mut brain, root) = world.session().await;
-    let read = call("c", "Read", json!({"file_path": root.join("README.md")}));
-    let ran = call("d", "RunCommand", json!({"argv": ["env"]}));
+    let read = call("c", "Read", &json!({"file_path": root.join("README.md")}));
+    let ran = call("d", "RunCommand", &json!({"argv": ["env"]}));
     world.provider.script([
         Answer::Good(Message::flash(vec![read, ran])),
         Answer::Held(Message::flash(vec![text("x")])),
@@ -33,11 +33,10 @@ async fn the_credential_is_in_its_file_and_nowhere_else() {
     in_no_process(&world);
     in_no_file(&world, &root);
     brain.finish("Done.").await.unwrap();
-    for command in [["show"], ["sessions"], ["verify"]] {
-        let all =
-            if command == ["show"] { vec!["show", brain.session_id(), "--json"] } else { command.to_vec() };
+    let session = brain.session_id();
+    for all in [vec!["show", session, "--json"], vec!["export", session], vec!["sessions"], vec!["verify"]] {
         let said = world.gateway.cli(&all);
-        assert!(!String::from_utf8_lossy(&said.stdout).contains(&world.credential));
+        assert!(!said.stdout.is_empty() && !holds(&said.stdout, &world.credential), "{all:?}");
     }
     // The scan at the end goes through all that came over MCP, the operator service, the command line and the logs.
     world.gateway.finish().await;

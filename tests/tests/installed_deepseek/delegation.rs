@@ -19,23 +19,23 @@ async fn work_is_handed_over_done_in_the_worktree_and_seen_in_every_listing() {
             Message::flash(vec![
                 thought("Read first."),
                 text("Reading."),
-                call("call_0", "Read", json!({"file_path": at("src/main.txt")})),
+                call("call_0", "Read", &json!({"file_path": at("src/main.txt")})),
             ]),
             Duration::from_secs(2),
         ),
         Answer::Good(Message::flash(vec![
-            call("call_1", "Edit", edit),
-            call("call_2", "Bash", json!({"command": "id"})),
+            call("call_1", "Edit", &edit),
+            call("call_2", "Bash", &json!({"command": "id"})),
             call(
                 "call_3",
                 "Write",
-                json!({"file_path": at("n.txt"), "content": "new\n", "create_only": true}),
+                &json!({"file_path": at("n.txt"), "content": "new\n", "create_only": true}),
             ),
         ])),
         Answer::Good(Message::flash(vec![call(
             "call_4",
             "RunCommand",
-            json!({"argv": ["git", "status", "--porcelain"]}),
+            &json!({"argv": ["git", "status", "--porcelain"]}),
         )])),
         Answer::Good(Message::flash(vec![text("Renamed it.")])),
     ]);
@@ -155,7 +155,7 @@ async fn pro_is_asked_for_by_its_own_name_and_an_answer_of_flash_is_not_taken() 
     let Some(mut world) = World::new("stream = false").await else { return };
     let (mut brain, root) = world.session().await;
     let write = json!({"file_path": root.join("x"), "content": "x", "create_only": true});
-    world.provider.script([Answer::Good(Message::flash(vec![call("c", "Write", write.clone())]))]);
+    world.provider.script([Answer::Good(Message::flash(vec![call("c", "Write", &write)]))]);
     let id = delegate(&mut brain, "fable").await;
     let told = seen_out(&mut brain, &id).await;
     assert_eq!(
@@ -171,9 +171,10 @@ async fn pro_is_asked_for_by_its_own_name_and_an_answer_of_flash_is_not_taken() 
     assert_eq!(world.provider.seen()[0].body["model"], "deepseek-v4-pro");
 
     let pro = |content| Message { model: "deepseek-v4-pro".into(), ..Message::flash(content) };
-    world
-        .provider
-        .script([Answer::Good(pro(vec![call("c", "Write", write)])), Answer::Good(pro(vec![text("Done.")]))]);
+    world.provider.script([
+        Answer::Good(pro(vec![call("c", "Write", &write)])),
+        Answer::Good(pro(vec![text("Done.")])),
+    ]);
     let id = delegate(&mut brain, "fable").await;
     let told = seen_out(&mut brain, &id).await;
     assert_eq!((&told["status"], &told["model_verified"]), (&json!("finished"), &json!(true)), "{told}");

@@ -16,7 +16,7 @@ fn cases(world: &World, path: &str) -> Vec<Case> {
         Message::flash(vec![call(
             "c",
             "Write",
-            json!({"file_path": path, "content": "x", "create_only": true}),
+            &json!({"file_path": path, "content": "x", "create_only": true}),
         )])
     };
     let case = |answer, kind, more| Case { answer, kind, more };
@@ -103,7 +103,7 @@ async fn a_provider_that_is_not_there_and_a_credential_that_others_can_read_are_
     world.provider.script([Answer::Good(Message::flash(vec![call(
         "c",
         "Read",
-        json!({"file_path": root.join("README.md")}),
+        &json!({"file_path": root.join("README.md")}),
     )]))]);
     mode(0o644);
     let receipt =
@@ -133,7 +133,7 @@ async fn its_turns_and_its_tokens_are_bounded() {
             Answer::Good(Message::flash(vec![call(
                 "c",
                 "Read",
-                json!({"file_path": root.join("README.md")}),
+                &json!({"file_path": root.join("README.md")}),
             )]))
         };
         world.provider.script([read(), read(), read()]);

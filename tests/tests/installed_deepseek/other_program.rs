@@ -12,7 +12,7 @@ async fn a_compatible_program_works_as_the_sub_session() {
     let (mut brain, root) = world.session().await;
     let write = json!({"file_path": root.join("x"), "content": "by another\n", "create_only": true});
     world.provider.script([
-        Answer::Good(Message::flash(vec![text("Writing."), call("c", "Write", write)])),
+        Answer::Good(Message::flash(vec![text("Writing."), call("c", "Write", &write)])),
         Answer::Good(Message::flash(vec![text("Written.")])),
     ]);
     let id = delegate(&mut brain, "opus").await;

@@ -8,7 +8,8 @@ use crate::world::{World, act, delegate, seen_out};
 async fn a_restart_of_everything_in_the_middle_keeps_it_and_nothing_is_done_twice() {
     let Some(mut world) = World::new("").await else { return };
     let (mut brain, root) = world.session().await;
-    let write = call("c", "Write", json!({"file_path": root.join("x"), "content": "x", "create_only": true}));
+    let write =
+        call("c", "Write", &json!({"file_path": root.join("x"), "content": "x", "create_only": true}));
     world.provider.script([
         Answer::Good(Message::flash(vec![write])),
         Answer::Held(Message::flash(vec![text("never told")])),

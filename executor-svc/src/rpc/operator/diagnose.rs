@@ -39,7 +39,7 @@ fn look(connection: &Connection) -> Result<v1::DiagnoseReply, LedgerError> {
         Verdict::Whole(_) => (last + 1 - from, None),
         Verdict::Broken(seq) => (seq - from, Some(seq)),
     };
-    let ends = ends(connection, from)?;
+    let ends = ends(connection, from, entries_checked)?;
     Ok(v1::DiagnoseReply {
         ledger_bytes: health::file_bytes(connection)?,
         ledger_problems: health::quick_check(connection)?,
@@ -51,9 +51,9 @@ fn look(connection: &Connection) -> Result<v1::DiagnoseReply, LedgerError> {
     })
 }
 
-/// The actions that got their receipts lately, oldest first.
-fn ends(connection: &Connection, from: u64) -> Result<Vec<v1::ActionEnd>, LedgerError> {
-    let entries = journal::entries(connection, from, None, u32::try_from(LATEST).unwrap_or(u32::MAX))?;
+/// The actions that got their receipts lately, as far as the chain is whole; oldest first.
+fn ends(connection: &Connection, from: u64, sound: u64) -> Result<Vec<v1::ActionEnd>, LedgerError> {
+    let entries = journal::entries(connection, from, None, u32::try_from(sound).unwrap_or(u32::MAX))?;
     let mut ends: Vec<v1::ActionEnd> = Vec::new();
     for entry in entries.into_iter().filter(|entry| entry.kind == "action.settled") {
         let body: Value =

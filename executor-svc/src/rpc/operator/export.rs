@@ -56,9 +56,9 @@ impl OperatorService {
         let (id, uncertain) = (session.id.clone(), session.uncertain.clone());
         send(out, Part::Session(self.view(session).await?)).await?;
         send(out, Part::Facts(self.export_facts(&id).await?)).await?;
-        let mut ordinal = 0;
-        while let Some(run) = self.run_after(&id, ordinal).await? {
-            ordinal = run.ordinal;
+        let mut last = None;
+        while let Some(run) = self.run_after(&id, last.take()).await? {
+            last = Some(run.clone());
             self.export_run(&id, run, &uncertain, out).await?;
         }
         let wanted = id.clone();
@@ -98,9 +98,9 @@ impl OperatorService {
         })
     }
 
-    async fn run_after(&self, id: &SessionId, ordinal: u32) -> Result<Option<RunLine>, Wire> {
+    async fn run_after(&self, id: &SessionId, after: Option<RunLine>) -> Result<Option<RunLine>, Wire> {
         let id = id.clone();
-        let read = self.engine.read(move |connection| export::run_after(connection, &id, ordinal));
+        let read = self.engine.read(move |connection| export::run_after(connection, &id, after.as_ref()));
         read.await.map_err(ledger)
     }
 
