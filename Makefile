@@ -31,7 +31,9 @@ FOREIGN := foreign foreign_projects foreign_report foreign_automation services_i
 ROUNDS ?= 5
 # Some two hours.
 CHAOS_ROUNDS ?= 2000
-DIST ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu aarch64-apple-darwin
+# Not yet aarch64-apple-darwin: the front and the shim link without an SDK, the executor asks for the frameworks Security and
+# CoreFoundation, of which Zig has no stubs.
+DIST ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
 
 .PHONY: help
 help: ## This list
