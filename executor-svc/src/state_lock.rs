@@ -7,9 +7,10 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use gatehouse_sandbox::process::record_lock;
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, Flock, FlockArg, fcntl};
-use nix::libc;
+use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::Pid;
 
 /// Why this process may not work in a state directory.
 #[derive(Debug, thiserror::Error)]
@@ -60,35 +61,16 @@ impl StateLock {
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(file) => {
                 // Only so that the kernel can name us. Where there are no record locks, nobody is named.
-                let _ = fcntl(&*file, FcntlArg::F_SETLK(&whole_file()));
+                let _ = record_lock::take(&file);
                 Ok(Self { _file: file })
             }
             Err((file, Errno::EAGAIN)) => {
-                Err(LockError::Taken { path: state_dir.to_owned(), pid: holder(&file) })
+                let pid = record_lock::holder(&file).ok().flatten().map(Pid::as_raw);
+                Err(LockError::Taken { path: state_dir.to_owned(), pid })
             }
             Err((_, errno)) => Err(io(errno.into())),
         }
     }
-}
-
-fn whole_file() -> libc::flock {
-    // Start and length 0 are the whole file; the other fields have no meaning here.
-    libc::flock { l_type: write_lock(), l_whence: 0, l_start: 0, l_len: 0, l_pid: 0 }
-}
-
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "the constant is 1 or 3; its type differs between systems"
-)]
-const fn write_lock() -> libc::c_short {
-    libc::F_WRLCK as libc::c_short
-}
-
-/// The process that has the record lock. One of another pid namespace has no number here.
-fn holder(file: &File) -> Option<i32> {
-    let mut found = whole_file();
-    fcntl(file, FcntlArg::F_GETLK(&mut found)).ok()?;
-    (found.l_type == write_lock() && found.l_pid > 0).then_some(found.l_pid)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(target_os = "linux", path = "process/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "process/macos.rs")]
 mod platform;
+pub mod record_lock;
 
 /// Who a process is. Fit for storing; a pid never leaves the machine's own state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

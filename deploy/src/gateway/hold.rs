@@ -8,8 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use gatehouse_proto::socket::make_private_dir;
-use nix::fcntl::{FcntlArg, fcntl};
-use nix::libc;
+use gatehouse_sandbox::process::record_lock;
 use nix::unistd::Pid;
 
 use crate::failure::Failure;
@@ -22,19 +21,6 @@ pub struct Hold {
 
 fn lock_file(runtime_dir: &Path) -> PathBuf {
     runtime_dir.join("up.lock")
-}
-
-fn whole_file() -> libc::flock {
-    // Only the fields named here have a meaning; start and length 0 are the whole file.
-    libc::flock { l_type: write_lock(), l_whence: 0, l_start: 0, l_len: 0, l_pid: 0 }
-}
-
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "the constant is 1 or 3; its type differs between systems"
-)]
-const fn write_lock() -> libc::c_short {
-    libc::F_WRLCK as libc::c_short
 }
 
 impl Hold {
@@ -50,8 +36,8 @@ impl Hold {
             .write(true)
             .read(true)
             .open(lock_file(runtime_dir))?;
-        match fcntl(&file, FcntlArg::F_SETLK(&whole_file())) {
-            Ok(_) => Ok(Self { file }),
+        match record_lock::take(&file) {
+            Ok(()) => Ok(Self { file }),
             Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EACCES) => {
                 Err(Failure::failed("`gatehouse up` is at work there already")
                     .hint("End it with `gatehouse down`, or choose another --runtime-dir and --state-dir."))
@@ -59,9 +45,7 @@ impl Hold {
             Err(error) => Err(io::Error::from(error).into()),
         }
     }
-}
 
-impl Hold {
     /// Notes where the front listens, for whoever looks from another process.
     ///
     /// # Errors
@@ -92,9 +76,7 @@ pub fn holder(runtime_dir: &Path) -> io::Result<Option<Pid>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let mut found = whole_file();
-    fcntl(&file, FcntlArg::F_GETLK(&mut found))?;
-    Ok((found.l_type == write_lock() && found.l_pid > 0).then(|| Pid::from_raw(found.l_pid)))
+    Ok(record_lock::holder(&file)?)
 }
 
 #[cfg(test)]

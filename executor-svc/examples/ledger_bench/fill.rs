@@ -62,7 +62,10 @@ fn session(tx: &Connection, number: u64) -> Result<(), LedgerError> {
     };
     sessions::save(tx, &row)?;
     let at = Timestamp::from_millis(now);
-    runs::insert(tx, &runs::NewRun { id: &run, session: &id, ordinal: 1, epoch: 1, prompt: &prompt, at })?;
+    runs::insert(
+        tx,
+        &runs::NewRun { id: &run, session: &id, ordinal: 1, epoch: 1, prompt: &prompt, at, subagent: None },
+    )?;
     journal::append(tx, at, &id, "session.created", &json!({ "profile": "read_only" }))?;
     journal::append(
         tx,

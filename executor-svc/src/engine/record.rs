@@ -51,18 +51,7 @@ fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -
             json!({ "profile": session.profile, "claude_session_id": session.claude_session_id })
         }
         Effect::SkillsFrozen(skills) => record_skills(tx, session, skills)?,
-        Effect::RunOpened { run_id, prompt, ordinal, epoch } => {
-            let run = runs::NewRun {
-                id: run_id,
-                session: &session.id,
-                ordinal: *ordinal,
-                epoch: *epoch,
-                prompt,
-                at: now,
-            };
-            runs::insert(tx, &run)?;
-            json!({ "run_id": run_id, "ordinal": ordinal, "prompt_sha256": gatehouse_proto::digest::sha256_hex(prompt.as_bytes()) })
-        }
+        Effect::RunOpened { .. } => record_run(tx, session, effect, now)?,
         Effect::RunRelaunched { run_id, epoch } => {
             runs::relaunch(tx, run_id, *epoch)?;
             json!({ "run_id": run_id, "epoch": epoch })
@@ -106,6 +95,27 @@ fn record(tx: &Connection, session: &Session, effect: &Effect, now: Timestamp) -
         Effect::Launch { .. } | Effect::EndRunner { .. } | Effect::AskModel { .. } => Value::Null,
         of_subagent => subagent_record::record(tx, session, of_subagent, now)?,
     })
+}
+
+fn record_run(
+    tx: &Connection,
+    session: &Session,
+    effect: &Effect,
+    now: Timestamp,
+) -> Result<Value, LedgerError> {
+    let Effect::RunOpened { run_id, prompt, ordinal, epoch } = effect else { return Ok(Value::Null) };
+    let run = runs::NewRun {
+        id: run_id,
+        session: &session.id,
+        ordinal: *ordinal,
+        epoch: *epoch,
+        prompt,
+        at: now,
+        subagent: None,
+    };
+    runs::insert(tx, &run)?;
+    let prompt_sha256 = gatehouse_proto::digest::sha256_hex(prompt.as_bytes());
+    Ok(json!({ "run_id": run_id, "ordinal": ordinal, "prompt_sha256": prompt_sha256 }))
 }
 
 /// The instructions go into their table; the journal has what everybody may know.

@@ -72,8 +72,9 @@ fn started(
         epoch: 1,
         prompt: &ask.prompt,
         at: now,
+        subagent: Some(&ask.id),
     };
-    runs::insert_of_subagent(tx, &run, &ask.id)?;
+    runs::insert(tx, &run)?;
     Ok(json!({
         "subsession_id": ask.id, "run_id": ask.run_id, "tool_call_id": ask.action, "grade": ask.grade,
         "prompt_sha256": gatehouse_proto::digest::sha256_hex(ask.prompt.as_bytes()),

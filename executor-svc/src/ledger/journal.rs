@@ -4,7 +4,7 @@
 //! big-endian; the first entry follows 32 zero bytes. Whoever changes, drops or inserts an entry has to recompute every
 //! later one, and a copy of any later hash gives that away.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use sha2::{Digest, Sha256};
 
 use gatehouse_proto::ids::SessionId;
@@ -138,6 +138,17 @@ pub(super) fn chain(previous: &Hash, entry: &Entry) -> Hash {
     hasher.finalize().into()
 }
 
+/// An entry from its columns: place, time, session, kind, body.
+pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
+    Ok(Entry {
+        seq: row.get(0)?,
+        at: Timestamp::from_millis(row.get(1)?),
+        session_id: row.get(2)?,
+        kind: row.get(3)?,
+        body: row.get(4)?,
+    })
+}
+
 /// Entries from `from` on, at most `limit`, of one session or of all, each held against the hash of the one before.
 ///
 /// # Errors
@@ -160,14 +171,7 @@ pub fn entries(
     let mut rows = statement.query(params![from, limit, session])?;
     let mut entries = Vec::new();
     while let Some(row) = rows.next()? {
-        let at: u64 = row.get(1)?;
-        let entry = Entry {
-            seq: row.get(0)?,
-            at: Timestamp::from_millis(at),
-            session_id: row.get(2)?,
-            kind: row.get(3)?,
-            body: row.get(4)?,
-        };
+        let entry = entry(row)?;
         let (hash, before): (Hash, Option<Hash>) = (row.get(5)?, row.get(6)?);
         let before = before.or_else(|| (entry.seq == 1).then_some([0; 32]));
         if before.is_none_or(|before| chain(&before, &entry) != hash) {
@@ -181,62 +185,11 @@ pub fn entries(
     Ok(entries)
 }
 
-/// What [`verify`] found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// The chain holds over that many entries.
-    Whole(u64),
-    /// The entry at this place is missing or is not what was written.
-    Broken(u64),
-}
-
-/// Walks the whole chain.
-///
-/// # Errors
-/// When the ledger cannot be read.
-pub fn verify(connection: &Connection) -> Result<Verdict, LedgerError> {
-    verify_from(connection, 1)
-}
-
-/// Walks the chain from the entry at `from` on, which is held against the one before it.
-///
-/// # Errors
-/// When the ledger cannot be read.
-pub fn verify_from(connection: &Connection, from: u64) -> Result<Verdict, LedgerError> {
-    let before: Option<Hash> = connection
-        .prepare_cached("SELECT hash FROM journal WHERE seq = ?1")?
-        .query_row([from.saturating_sub(1)], |row| row.get(0))
-        .optional()?;
-    if from > 1 && before.is_none() {
-        return Ok(Verdict::Broken(from - 1));
-    }
-    let mut statement = connection
-        .prepare("SELECT seq, at, session_id, kind, body, hash FROM journal WHERE seq >= ?1 ORDER BY seq")?;
-    let mut rows = statement.query([from])?;
-    let mut previous = before.unwrap_or_default();
-    let mut expected = from.max(1);
-    while let Some(row) = rows.next()? {
-        let entry = Entry {
-            seq: row.get(0)?,
-            at: Timestamp::from_millis(row.get(1)?),
-            session_id: row.get(2)?,
-            kind: row.get(3)?,
-            body: row.get(4)?,
-        };
-        let hash: Hash = row.get(5)?;
-        if entry.seq != expected || chain(&previous, &entry) != hash {
-            return Ok(Verdict::Broken(expected));
-        }
-        previous = hash;
-        expected += 1;
-    }
-    Ok(Verdict::Whole(expected - 1))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
+    use super::super::verify::{Verdict, walk, walk_from};
     use super::*;
 
     fn filled(n: u64) -> (Connection, tempfile::TempDir) {
@@ -254,10 +207,10 @@ mod tests {
     #[test]
     fn an_untouched_chain_is_whole_and_pages_without_gaps() {
         let (connection, _dir) = filled(5);
-        assert_eq!(verify(&connection).unwrap(), Verdict::Whole(5));
+        assert_eq!(walk(&connection).unwrap(), Verdict::Whole(5));
         let seqs: Vec<_> = entries(&connection, 3, None, 2).unwrap().iter().map(|e| e.seq).collect();
         assert_eq!(seqs, [3, 4]);
-        assert_eq!(verify_from(&connection, 4).unwrap(), Verdict::Whole(5));
+        assert_eq!(walk_from(&connection, 4).unwrap(), Verdict::Whole(5));
     }
 
     #[test]
@@ -275,8 +228,8 @@ mod tests {
                 )
                 .unwrap();
             connection.execute(sabotage, []).unwrap();
-            assert_eq!(verify(&connection).unwrap(), Verdict::Broken(place), "{sabotage}");
-            assert_eq!(verify_from(&connection, 2).unwrap(), Verdict::Broken(place), "{sabotage}");
+            assert_eq!(walk(&connection).unwrap(), Verdict::Broken(place), "{sabotage}");
+            assert_eq!(walk_from(&connection, 2).unwrap(), Verdict::Broken(place), "{sabotage}");
         }
     }
 }

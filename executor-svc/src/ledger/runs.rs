@@ -22,6 +22,8 @@ pub struct NewRun<'a> {
     pub prompt: &'a str,
     /// When.
     pub at: Timestamp,
+    /// The subagent that it serves, if it serves one.
+    pub subagent: Option<&'a SubagentId>,
 }
 
 /// Adds a run.
@@ -29,20 +31,6 @@ pub struct NewRun<'a> {
 /// # Errors
 /// When the ledger cannot be written.
 pub fn insert(tx: &Connection, run: &NewRun<'_>) -> Result<(), LedgerError> {
-    tx.prepare_cached("INSERT INTO run (id, session_id, ordinal, epoch, prompt, started_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
-        .execute(params![run.id.as_str(), run.session.as_str(), run.ordinal, run.epoch, run.prompt, run.at.millis()])?;
-    Ok(())
-}
-
-/// Adds the run of a subagent.
-///
-/// # Errors
-/// When the ledger cannot be written.
-pub fn insert_of_subagent(
-    tx: &Connection,
-    run: &NewRun<'_>,
-    subagent: &SubagentId,
-) -> Result<(), LedgerError> {
     tx.prepare_cached(
         "INSERT INTO run (id, session_id, ordinal, epoch, prompt, started_at, subagent_id)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -54,7 +42,7 @@ pub fn insert_of_subagent(
         run.epoch,
         run.prompt,
         run.at.millis(),
-        subagent.as_str()
+        run.subagent.map(SubagentId::as_str),
     ])?;
     Ok(())
 }

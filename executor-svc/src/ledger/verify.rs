@@ -9,7 +9,6 @@ use super::head::{self, Noted};
 use super::journal::{self, Entry, Hash, chain};
 use super::seal::{SEALED, Table};
 use super::{LedgerError, Trouble, migrate, open};
-use crate::clock::Timestamp;
 
 /// How many entries are looked at in a step.
 pub const ENTRIES_AT_A_TIME: u32 = 5000;
@@ -57,6 +56,15 @@ pub enum Step {
 }
 
 impl Walk {
+    /// A walk that begins at the entry `from`, which is held against the one before; `None` if that one is missing.
+    fn starting_at(connection: &Connection, from: u64) -> Result<Option<Self>, LedgerError> {
+        let entries = from.saturating_sub(1);
+        match journal::hash_at(connection, entries)? {
+            None if entries > 0 => Ok(None),
+            before => Ok(Some(Self { entries, previous: before.unwrap_or_default() })),
+        }
+    }
+
     /// Looks at the next entries, `limit` at most.
     ///
     /// # Errors
@@ -79,14 +87,7 @@ impl Walk {
         let mut seen = 0;
         while let Some(row) = rows.next()? {
             seen += 1;
-            let entry = Entry {
-                seq: row.get(0)?,
-                at: Timestamp::from_millis(row.get(1)?),
-                session_id: row.get(2)?,
-                kind: row.get(3)?,
-                body: row.get(4)?,
-            };
-            if let Some(broken) = self.compare(&entry, row.get(5)?) {
+            if let Some(broken) = self.compare(&journal::entry(row)?, row.get(5)?) {
                 return Ok(Step::Broken(broken));
             }
         }
@@ -113,6 +114,40 @@ impl Walk {
         self.entries = expected;
         self.previous = hash;
         None
+    }
+}
+
+/// What [`walk`] found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The chain holds over that many entries.
+    Whole(u64),
+    /// The entry at this place is missing or is not what was written.
+    Broken(u64),
+}
+
+/// Walks the whole chain, on one view of it.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn walk(connection: &Connection) -> Result<Verdict, LedgerError> {
+    walk_from(connection, 1)
+}
+
+/// Walks the chain from the entry at `from` on, which is held against the one before it.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn walk_from(connection: &Connection, from: u64) -> Result<Verdict, LedgerError> {
+    let Some(mut walk) = Walk::starting_at(connection, from)? else {
+        return Ok(Verdict::Broken(from - 1));
+    };
+    loop {
+        match walk.try_step(connection, ENTRIES_AT_A_TIME)? {
+            Step::More => {}
+            Step::End => return Ok(Verdict::Whole(walk.entries)),
+            Step::Broken(found) => return Ok(Verdict::Broken(found.seq)),
+        }
     }
 }
 

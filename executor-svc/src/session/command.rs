@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
 use super::operating::{Resolution, ResolveAsk, UndoAsk};
-use super::state::{Profile, RootBinding, Session, SubagentPolicy, TurnKey};
+use super::state::{Call, CallState, Profile, RootBinding, Session, SubagentPolicy, TurnKey};
 use super::subagent::{SubagentAnswer, SubagentFailure, SubagentStart};
 use super::{Isolation, Refusal};
 use crate::files::replace::Intent;
@@ -283,6 +283,13 @@ pub struct CallRequest {
     pub input: String,
     /// Digest of the input.
     pub input_sha256: String,
+}
+
+impl CallRequest {
+    /// The call as the run keeps it.
+    pub(super) fn standing(&self, state: CallState) -> Call {
+        Call { id: self.id.clone(), name: self.name.clone(), input_sha256: self.input_sha256.clone(), state }
+    }
 }
 
 /// Claude Code asks for an answer.

@@ -182,18 +182,9 @@ fn continue_with(
 
 fn open_run(session: &mut Session, run_id: RunId, prompt: String, now: Timestamp) -> Vec<Effect> {
     session.runs += 1;
-    let (ordinal, epoch) = (session.runs, 1);
-    session.state = State::Starting(Run {
-        id: run_id.clone(),
-        ordinal,
-        epoch,
-        started_at: now,
-        attachment: Attachment::Reattaching,
-        turns: 0,
-        actions: 0,
-        answered: None,
-        calls: Vec::new(),
-    });
+    let run = Run::new(run_id.clone(), session.runs, now);
+    let (ordinal, epoch) = (run.ordinal, run.epoch);
+    session.state = State::Starting(run);
     session.enforced_by.clear();
     vec![
         Effect::RunOpened { run_id: run_id.clone(), prompt, ordinal, epoch },

@@ -5,7 +5,7 @@ use gatehouse_proto::ids::{LeaseId, RequestKey, TurnId};
 use super::command::{CallRequest, Step, TurnStanding};
 use super::effect::Effect;
 use super::machine::{done, replayed};
-use super::state::{Call, CallState, Session, State, Status};
+use super::state::{CallState, Session, State, Status};
 use super::{Refusal, lease, subagent};
 use crate::clock::Timestamp;
 use crate::ledger::once::Claim;
@@ -43,17 +43,8 @@ pub(super) fn commit(
     let calls = offer.calls?;
     subagent::allows(&session, &calls)?;
     let mut run = run.clone();
-    run.actions += u32::try_from(calls.len()).unwrap_or(u32::MAX);
-    run.answered = Some(offer.turn_id.clone());
-    run.calls = calls
-        .iter()
-        .map(|call| Call {
-            id: call.id.clone(),
-            name: call.name.clone(),
-            input_sha256: call.input_sha256.clone(),
-            state: CallState::Authorised,
-        })
-        .collect();
+    let authorised = calls.iter().map(|call| call.standing(CallState::Authorised)).collect();
+    run.answered_with(offer.turn_id.clone(), authorised);
     // What the answered turn showed when it was opened, the caller has seen.
     session.unreported = std::mem::take(&mut session.told_late);
     let effect = Effect::ReplyCommitted {

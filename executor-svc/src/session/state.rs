@@ -237,6 +237,30 @@ pub struct Run {
     pub calls: Vec<Call>,
 }
 
+impl Run {
+    /// A run that is about to be launched for the first time.
+    pub(super) const fn new(id: RunId, ordinal: u32, started_at: Timestamp) -> Self {
+        Self {
+            id,
+            ordinal,
+            epoch: 1,
+            started_at,
+            attachment: Attachment::Reattaching,
+            turns: 0,
+            actions: 0,
+            answered: None,
+            calls: Vec::new(),
+        }
+    }
+
+    /// Its turn is answered, and it works on these calls.
+    pub(super) fn answered_with(&mut self, turn: TurnId, calls: Vec<Call>) {
+        self.actions += u32::try_from(calls.len()).unwrap_or(u32::MAX);
+        self.answered = Some(turn);
+        self.calls = calls;
+    }
+}
+
 /// Whether a run's shim is in touch with this executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

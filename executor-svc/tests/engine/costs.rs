@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use executor_svc::ledger::{self, actions, contents, journal, once, runs, sessions, turns};
+use executor_svc::ledger::{self, actions, contents, journal, once, runs, sessions, turns, verify};
 use gatehouse_proto::ids::{RequestKey, ToolCallId, TurnId};
 use rusqlite::Connection;
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
@@ -67,7 +67,7 @@ async fn neither_status_nor_opening_looks_at_the_journal_however_long_it_is() {
     let house = ground.open();
     house.runners.adopt_all().await.unwrap();
     assert!(house.count("journal").await > ENTRIES);
-    assert!(matches!(house.engine.read(journal::verify).await.unwrap(), journal::Verdict::Broken(_)));
+    assert!(matches!(house.engine.read(verify::walk).await.unwrap(), verify::Verdict::Broken(_)));
     assert_eq!(house.status(&started).await.unwrap().session.unwrap().pending_turn.unwrap().turn_id, turn);
     house.close().await;
 

@@ -36,6 +36,27 @@ async fn assert_reads_go_on(running: &Running, word: &str, kept: &[SessionReply]
     assert_trouble(&running.ready().await.unwrap_err(), word);
 }
 
+/// Begins sessions until one is refused; gives its key, and why.
+async fn until_refused(running: &Running, kept: &mut Vec<SessionReply>) -> Option<(String, Refusal)> {
+    for number in 0..900 {
+        let key = format!("while-{number}");
+        match running.begin(&key).await {
+            Ok(begun) => kept.push(begun),
+            Err(refusal) => return Some((key, refusal)),
+        }
+    }
+    None
+}
+
+/// What holds after the next start.
+async fn assert_all_there(running: &Running, kept: &[SessionReply]) {
+    for one in kept {
+        running.status(one).await.unwrap();
+    }
+    let verified = running.verified().await;
+    assert!(verified.ok, "{verified:?}");
+}
+
 /// What holds as soon as the cause is gone, and after the next crash.
 async fn assert_goes_on(running: &Running, refused: &str, mut kept: Vec<SessionReply>) -> Vec<SessionReply> {
     until("it goes on by itself", async || running.ready().await.ok()).await;
@@ -56,17 +77,8 @@ async fn a_full_disk_is_told_reads_go_on_and_so_does_everything_when_there_is_ro
     let mut kept = vec![running.begin("first").await.unwrap()];
     // All but the room that the log has already.
     shell.run(&format!("cat /dev/zero > {state}/filler 2>/dev/null"));
-    let mut refused = None;
-    for number in 0..900 {
-        match running.begin(&format!("while-{number}")).await {
-            Ok(begun) => kept.push(begun),
-            Err(refusal) => {
-                refused = Some((format!("while-{number}"), refusal));
-                break;
-            }
-        }
-    }
-    let (key, refusal) = refused.expect("a disk without room takes no 900 sessions");
+    let (key, refusal) =
+        until_refused(&running, &mut kept).await.expect("a disk without room takes no 900 sessions");
     assert_trouble(&refusal, "full");
     assert_reads_go_on(&running, "full", &kept).await;
     assert_trouble(&running.begin(&key).await.unwrap_err(), "full");
@@ -74,12 +86,7 @@ async fn a_full_disk_is_told_reads_go_on_and_so_does_everything_when_there_is_ro
     shell.done(&format!("rm {state}/filler"));
     kept = assert_goes_on(&running, &key, kept).await;
     shell.kill();
-    let running = shell.start(&ground).await;
-    for one in &kept {
-        running.status(one).await.unwrap();
-    }
-    let verified = running.verified().await;
-    assert!(verified.ok, "{verified:?}");
+    assert_all_there(&shell.start(&ground).await, &kept).await;
 }
 
 #[tokio::test]
@@ -89,28 +96,13 @@ async fn a_disk_that_gives_errors_is_told_and_work_goes_on_when_it_gives_none() 
     // The largest file that this process may write: past it the kernel answers EFBIG, an error like any other.
     let running = shell.start_after(&ground, "trap '' XFSZ; ulimit -S -f 600").await;
     let mut kept = vec![running.begin("first").await.unwrap()];
-    let mut refused = None;
-    for number in 0..900 {
-        match running.begin(&format!("while-{number}")).await {
-            Ok(begun) => kept.push(begun),
-            Err(refusal) => {
-                refused = Some((format!("while-{number}"), refusal));
-                break;
-            }
-        }
-    }
-    let (key, refusal) = refused.expect("the log cannot grow for ever");
+    let (key, refusal) = until_refused(&running, &mut kept).await.expect("the log cannot grow for ever");
     assert_trouble(&refusal, "io");
     assert_reads_go_on(&running, "io", &kept).await;
     shell.done("prlimit --pid $executor --fsize=unlimited:");
     kept = assert_goes_on(&running, &key, kept).await;
     shell.kill();
-    let running = shell.start(&ground).await;
-    for one in &kept {
-        running.status(one).await.unwrap();
-    }
-    let verified = running.verified().await;
-    assert!(verified.ok, "{verified:?}");
+    assert_all_there(&shell.start(&ground).await, &kept).await;
 }
 
 #[tokio::test]

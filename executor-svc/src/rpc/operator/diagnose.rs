@@ -7,8 +7,8 @@ use serde_json::Value;
 use tonic::Status as Wire;
 
 use super::{OperatorService, ledger};
-use crate::ledger::journal::{self, Verdict};
-use crate::ledger::{LedgerError, actions as rows, health};
+use crate::ledger::verify::{self, Verdict};
+use crate::ledger::{LedgerError, actions as rows, health, journal};
 
 /// How much of the journal's end is looked at.
 const LATEST: u64 = 1000;
@@ -35,7 +35,7 @@ impl OperatorService {
 fn look(connection: &Connection) -> Result<v1::DiagnoseReply, LedgerError> {
     let last = journal::last_seq(connection)?;
     let from = last.saturating_sub(LATEST - 1).max(1);
-    let (entries_checked, broken_at_seq) = match journal::verify_from(connection, from)? {
+    let (entries_checked, broken_at_seq) = match verify::walk_from(connection, from)? {
         Verdict::Whole(_) => (last + 1 - from, None),
         Verdict::Broken(seq) => (seq - from, Some(seq)),
     };

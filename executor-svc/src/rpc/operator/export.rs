@@ -11,7 +11,8 @@ use super::{OperatorService, ledger};
 use crate::clock::Timestamp;
 use crate::ledger::actions::{self, ActionRow};
 use crate::ledger::export::{self, RunLine, TurnLine};
-use crate::ledger::journal::{self, Verdict};
+use crate::ledger::journal;
+use crate::ledger::verify::{self, Verdict};
 use crate::rpc::refusals::spoken;
 use crate::session::Session;
 
@@ -74,7 +75,7 @@ impl OperatorService {
         let read = self.engine.read_long(move |connection| {
             Ok((
                 export::counts(connection, &wanted)?,
-                journal::verify(connection)?,
+                verify::walk(connection)?,
                 journal::last_hash(connection)?,
             ))
         });

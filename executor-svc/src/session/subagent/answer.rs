@@ -9,7 +9,7 @@ use crate::session::command::{CallRequest, Receipt, Step};
 use crate::session::effect::Effect;
 use crate::session::machine::done;
 use crate::session::reply::receipt_budget;
-use crate::session::state::{Call, CallState, Session};
+use crate::session::state::{CallState, Session};
 
 /// A request that was cut off by a crash of the gateway is made once more, and no more often: each one may cost money.
 const REQUESTS_PER_TURN: u32 = 2;
@@ -90,18 +90,8 @@ pub(in crate::session) fn answer(mut session: Session, answer: SubagentAnswer) -
         let is_refused = refused.iter().any(|(id, _)| *id == call.id);
         if is_refused { CallState::Settled } else { CallState::Authorised }
     };
-    let run = &mut subagent.run;
-    run.actions += u32::try_from(calls.len()).unwrap_or(u32::MAX);
-    run.answered = Some(turn_id.clone());
-    run.calls = calls
-        .iter()
-        .map(|call| Call {
-            id: call.id.clone(),
-            name: call.name.clone(),
-            input_sha256: call.input_sha256.clone(),
-            state: state_of(call),
-        })
-        .collect();
+    let standing = calls.iter().map(|call| call.standing(state_of(call))).collect();
+    subagent.run.answered_with(turn_id.clone(), standing);
     subagent.usage = subagent.usage.and(usage);
     subagent.state = SubagentState::Working;
     let committed = Effect::ReplyCommitted {

@@ -62,7 +62,10 @@ fn step(session: &Session, command: Command) -> Step {
 }
 
 fn ask(session: &Session, key: TurnKey) -> TurnAsk {
-    let run = session.state.run().expect("a run");
+    ask_for(session.state.run().expect("a run"), key)
+}
+
+fn ask_for(run: &Run, key: TurnKey) -> TurnAsk {
     TurnAsk {
         run_id: run.id.clone(),
         epoch: run.epoch,

@@ -45,18 +45,7 @@ fn begun() -> Session {
 }
 
 pub(super) fn ask_of(session: &Session, key: TurnKey) -> TurnAsk {
-    let run = &session.subagent.as_ref().expect("a subagent").run;
-    TurnAsk {
-        run_id: run.id.clone(),
-        epoch: run.epoch,
-        turn_id: TurnId::mint(),
-        marker: (key == TurnKey::First).then_some(run.ordinal),
-        key: Ok(key),
-        known: None,
-        seen: Vec::new(),
-        request_hash: String::new(),
-        performing: Vec::new(),
-    }
+    ask_for(&session.subagent.as_ref().expect("a subagent").run, key)
 }
 
 fn asking() -> Session {
