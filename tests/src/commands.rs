@@ -54,3 +54,18 @@ pub fn copied(from: &Path, to: &Path) {
         }
     }
 }
+
+/// The small project as a repository with one commit.
+///
+/// # Panics
+/// When git cannot make it.
+#[must_use]
+pub fn small_repository() -> Project {
+    let project = Project::small();
+    let author = ["-c", "user.name=T", "-c", "user.email=t@example.org"];
+    let commit = [&author[..], &["commit", "-q", "-m", "first"]].concat();
+    for arguments in [&["init", "-q", "-b", "main"][..], &["add", "."], &commit] {
+        prepared(&project.path(), "git", arguments);
+    }
+    project
+}

@@ -9,21 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gatehouse::chatgpt::{Brain, Call, Start};
-use gatehouse_tests::commands::prepared;
+use gatehouse_tests::commands::{prepared, small_repository};
 use gatehouse_tests::places::Project;
 use gatehouse_tests::{Gateway, Setup, claude};
 use serde_json::{Value, json};
-
-const AUTHOR: [&str; 4] = ["-c", "user.name=T", "-c", "user.email=t@example.org"];
-
-fn repository() -> Project {
-    let project = Project::small();
-    let path = project.path();
-    prepared(&path, "git", &["init", "-q", "-b", "main"]);
-    prepared(&path, "git", &["add", "."]);
-    prepared(&path, "git", &[&AUTHOR[..], &["commit", "-q", "-m", "first"]].concat());
-    project
-}
 
 fn git(directory: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git").args(arguments).current_dir(directory).output().unwrap();
@@ -72,7 +61,7 @@ async fn act(brain: &mut Brain, tool: &str, input: Value) -> Value {
 async fn a_worktree_is_changed_and_its_source_stays_what_it_was() {
     let Some(claude) = claude() else { return };
     let mut gateway = Gateway::start(Setup::with_claude(claude)).await;
-    let project = repository();
+    let project = small_repository();
     let (before, head) = (snapshot(&project.path()), git(&project.path(), &["rev-parse", "HEAD"]));
     let start = Start { profile: "worktree_write", ..Start::new("Rename it.", project.text()) };
     let mut brain = gateway.session(&start).await;
@@ -163,10 +152,10 @@ async fn only_a_clean_repository_gets_a_worktree() {
         assert_eq!(error.code(), Some(wanted), "{error}");
     };
     refused(&Project::small(), "working_directory_invalid").await;
-    let changed = repository();
+    let changed = small_repository();
     changed.write("README.md", "changed");
     refused(&changed, "repository_not_clean").await;
-    let untracked = repository();
+    let untracked = small_repository();
     untracked.write("new", "x");
     refused(&untracked, "repository_not_clean").await;
     let empty = Project::empty();
@@ -179,7 +168,7 @@ async fn only_a_clean_repository_gets_a_worktree() {
 async fn a_worktree_that_was_moved_away_is_not_written_and_not_gone_on_with() {
     let Some(claude) = claude() else { return };
     let mut gateway = Gateway::start(Setup::with_claude(claude)).await;
-    let project = repository();
+    let project = small_repository();
     let start = Start { profile: "worktree_write", ..Start::new("Rename it.", project.text()) };
     let mut brain = gateway.session(&start).await;
     let state = brain.until(|state| state.status() == "waiting_for_gpt").await.unwrap().0.clone();
@@ -203,7 +192,7 @@ async fn a_worktree_that_was_moved_away_is_not_written_and_not_gone_on_with() {
 async fn a_worktree_without_changes_is_pruned_once_its_session_has_ended() {
     let Some(claude) = claude() else { return };
     let mut gateway = Gateway::start(Setup::with_claude(claude)).await;
-    let project = repository();
+    let project = small_repository();
     let start = Start { profile: "worktree_write", ..Start::new("Look.", project.text()) };
     let mut brain = gateway.session(&start).await;
     brain.until(|state| state.status() == "waiting_for_gpt").await.unwrap();

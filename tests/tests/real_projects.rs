@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gatehouse_tests::binaries::repository;
-use gatehouse_tests::commands::{copied, prepared, session_in, works};
+use gatehouse_tests::commands::{copied, prepared, session_in, small_repository, works};
 use gatehouse_tests::places::Project;
 use serde_json::Value;
 
@@ -82,12 +82,8 @@ async fn npm_runs_the_tests_of_a_package_with_a_dependency() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn git_answers_questions_about_a_repository() {
-    let project = Project::small();
+    let project = small_repository();
     let path = project.path();
-    prepared(&path, "git", &["init", "-q", "-b", "main"]);
-    let author = ["-c", "user.name=T", "-c", "user.email=t@example.org"];
-    prepared(&path, "git", &["add", "."]);
-    prepared(&path, "git", &[&author[..], &["commit", "-q", "-m", "first"]].concat());
     project.write("README.md", "# Lantern\n\nChanged.\n");
     project.write("new.txt", "x");
     // What a hostile repository would have git start.

@@ -4,8 +4,7 @@
 #![allow(clippy::print_stderr, reason = "what came of it is for whoever asked")]
 
 use gatehouse::chatgpt::{Call, Start};
-use gatehouse_tests::commands::prepared;
-use gatehouse_tests::places::Project;
+use gatehouse_tests::commands::small_repository;
 use gatehouse_tests::{Gateway, Setup, claude};
 use serde_json::{Value, json};
 
@@ -21,11 +20,7 @@ async fn the_real_deepseek_reads_a_file_and_tells_a_word_of_it() {
     let config = format!("[deepseek]\ncredential_file = {file:?}\n{bounds}");
     let mut gateway = Gateway::start(Setup::with_claude(claude).config(&config)).await;
     gateway.keeps(std::fs::read_to_string(&file).unwrap().trim());
-    let project = Project::small();
-    prepared(&project.path(), "git", &["init", "-q"]);
-    prepared(&project.path(), "git", &["add", "."]);
-    let commit = ["-c", "user.name=T", "-c", "user.email=t@example.org", "commit", "-q", "-m", "first"];
-    prepared(&project.path(), "git", &commit);
+    let project = small_repository();
     let start = Start {
         profile: "worktree_write",
         subagent_policy: Some("deepseek_explicit"),

@@ -5,7 +5,7 @@ use gatehouse_tests::deepseek::{Answer, Message, call, text, thought};
 use gatehouse_tests::{Gateway, Setup};
 use serde_json::{Value, json};
 
-use crate::world::{World, act, delegate, refused, repository, seen_out};
+use crate::world::{World, act, delegate, refused, seen_out, small_repository};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn work_is_handed_over_done_in_the_worktree_and_seen_in_every_listing() {
@@ -186,7 +186,7 @@ async fn pro_is_asked_for_by_its_own_name_and_an_answer_of_flash_is_not_taken() 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_credential_or_a_worktree_no_session_may_have_subagents() {
     let gateway = Gateway::start(Setup::without_claude()).await;
-    let repository = repository();
+    let repository = small_repository();
     for profile in ["worktree_write", "direct_write", "read_only"] {
         let start = Start {
             profile,

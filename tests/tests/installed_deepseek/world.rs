@@ -4,13 +4,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use gatehouse::chatgpt::{Brain, Call, Start};
-use gatehouse_tests::commands::prepared;
+pub use gatehouse_tests::commands::small_repository;
 use gatehouse_tests::deepseek::FakeDeepseek;
 use gatehouse_tests::places::Project;
 use gatehouse_tests::{Gateway, Setup, claude};
 use serde_json::{Value, json};
-
-const AUTHOR: [&str; 4] = ["-c", "user.name=T", "-c", "user.email=t@example.org"];
 
 pub struct World {
     pub gateway: Gateway,
@@ -38,7 +36,7 @@ impl World {
             format!("{others}\n[deepseek]\ncredential_file = {file:?}\nendpoint = {endpoint:?}\n{lines}\n");
         let mut gateway = Gateway::start(Setup::with_claude(claude).config(&config)).await;
         gateway.keeps(&credential);
-        Some(Self { gateway, provider, repository: repository(), credential, drawer })
+        Some(Self { gateway, provider, repository: small_repository(), credential, drawer })
     }
 
     /// A session that may have subagents, and its worktree.
@@ -52,15 +50,6 @@ impl World {
         let root = PathBuf::from(brain.state().0["working_directory"].as_str().unwrap());
         (brain, root)
     }
-}
-
-pub fn repository() -> Project {
-    let project = Project::small();
-    let path = project.path();
-    prepared(&path, "git", &["init", "-q", "-b", "main"]);
-    prepared(&path, "git", &["add", "."]);
-    prepared(&path, "git", &[&AUTHOR[..], &["commit", "-q", "-m", "first"]].concat());
-    project
 }
 
 /// Makes a call and gives its receipt.

@@ -128,14 +128,7 @@ async fn a_stop_that_an_executor_died_in_is_brought_to_its_end_by_the_next() {
 async fn what_a_stopped_session_made_is_kept() {
     let Some(claude) = claude() else { return };
     let mut gateway = Gateway::start(Setup::with_claude(claude)).await;
-    let project = Project::small();
-    for arguments in [
-        &["init", "-q"][..],
-        &["add", "."],
-        &["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "x"],
-    ] {
-        gatehouse_tests::commands::prepared(&project.path(), "git", arguments);
-    }
+    let project = gatehouse_tests::commands::small_repository();
     let start = Start { profile: "worktree_write", ..Start::new("Hello.", project.text()) };
     let mut brain = gateway.session(&start).await;
     let worktree = std::path::PathBuf::from(brain.state().0["working_directory"].as_str().unwrap());
