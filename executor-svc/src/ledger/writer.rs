@@ -191,9 +191,9 @@ impl Desk {
 
     fn group(&mut self, first: Queued, queue: &Receiver<Queued>) {
         let waiting = || queue.try_recv().ok().map(|queued| queued.change);
-        let group = std::iter::once(first.change).chain(std::iter::from_fn(waiting)).take(GROUP_LIMIT);
+        let mut group = std::iter::once(first.change).chain(std::iter::from_fn(waiting)).take(GROUP_LIMIT);
         let counts = self.head.is_some();
-        let (delivers, outcome) = commit_group(&self.connection, group, counts);
+        let (delivers, outcome) = commit_group(&self.connection, &mut group, counts);
         let failed = outcome.err();
         if failed.is_some() {
             let _ = self.connection.execute_batch("ROLLBACK");
@@ -203,9 +203,14 @@ impl Desk {
                 Err(error) => tracing::warn!(%error, "the ledger's head cannot be read"),
             }
         }
+        // Shown before anybody is told, so that whoever was told finds it shown.
         self.show(failed.as_ref());
         for deliver in delivers {
             deliver(failed.as_ref());
+        }
+        if let Some(failed) = &failed {
+            // Who was not run is told too: another try of each would take its time alone.
+            group.for_each(|change| drop(change(Err(failed))));
         }
     }
 
@@ -235,7 +240,7 @@ fn probe(connection: &Connection) -> rusqlite::Result<()> {
 
 fn commit_group(
     connection: &Connection,
-    mut group: impl Iterator<Item = Change>,
+    group: &mut impl Iterator<Item = Change>,
     counts: bool,
 ) -> (Vec<Deliver>, Result<(), Failed>) {
     let mut delivers = Vec::new();
@@ -249,12 +254,7 @@ fn commit_group(
     if outcome.is_ok() && counts && connection.total_changes() != before {
         outcome = head::count(connection).map_err(Failed::from);
     }
-    let outcome = outcome.and_then(|()| connection.execute_batch("COMMIT").map_err(Failed::from));
-    if let Err(failed) = &outcome {
-        // Who was not run yet is told now: another try of each would take its time alone.
-        group.for_each(|change| drop(change(Err(failed))));
-    }
-    (delivers, outcome)
+    (delivers, outcome.and_then(|()| connection.execute_batch("COMMIT").map_err(Failed::from)))
 }
 
 /// Runs one change so that its refusal undoes only itself.
