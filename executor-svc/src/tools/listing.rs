@@ -173,22 +173,24 @@ fn fitting<T>(
     let cost_of = |position: &Position| {
         serde_json::to_string(&cursor_at(position)).map_or(usize::MAX, |text| text.len())
     };
-    let (mut used, mut fits) = (0_usize, 0);
-    for (index, (item, (position, _))) in json.iter().zip(&walked.items).enumerate() {
+    // What the cursor takes behind so many items.
+    let end_of = |count: usize| match (&walked.cut, walked.items.get(count - 1)) {
+        (Some((_, end)), _) if count == json.len() => cost_of(end),
+        (None, _) if count == json.len() => 0,
+        (_, Some((position, _))) => cost_of(position),
+        (_, None) => usize::MAX,
+    };
+    let mut used = 0_usize;
+    let mut sums: Vec<usize> = Vec::with_capacity(json.len());
+    for item in json {
         used = used.saturating_add(item.get().len() + 1);
         if used > room {
-            return fits;
+            break;
         }
-        let end = match &walked.cut {
-            Some((_, end)) if index + 1 == json.len() => cost_of(end),
-            None if index + 1 == json.len() => 0,
-            _ => cost_of(position),
-        };
-        if used.saturating_add(end) <= room {
-            fits = index + 1;
-        }
+        sums.push(used);
     }
-    fits
+    // Cursors are dear: only those of the last few that could be the last one are written.
+    (1..=sums.len()).rev().find(|count| sums[count - 1].saturating_add(end_of(*count)) <= room).unwrap_or(0)
 }
 
 const fn name_of(cut: Cut) -> &'static str {
