@@ -21,7 +21,6 @@ const CALLS: usize = 1000;
 
 /// A state directory, and the daemon on it.
 struct Place {
-    name: &'static str,
     top: PathBuf,
     session: Option<SessionReply>,
     entries: u64,
@@ -38,7 +37,7 @@ impl Drop for Daemon {
 }
 
 impl Place {
-    fn new(top: &Path, name: &'static str) -> Self {
+    fn new(top: &Path, name: &str) -> Self {
         let top = top.join(name);
         for folder in ["s", "r", "h", "p"] {
             std::fs::create_dir_all(top.join(folder)).unwrap();
@@ -46,7 +45,7 @@ impl Place {
         // Without a launcher a session fails at once; it is there to be asked about.
         let config = format!("[claude]\nhelper_dir = {:?}\n", top.join("h"));
         std::fs::write(top.join("config.toml"), config).unwrap();
-        Self { name, top, session: None, entries: 0 }
+        Self { top, session: None, entries: 0 }
     }
 
     fn operator(&self) -> OperatorClient<Channel> {

@@ -54,3 +54,13 @@ fn every_place_has_a_name_that_is_its_own() {
     assert_eq!(names.len(), Place::ALL.len());
     assert!(Place::ALL.into_iter().all(|place| Place::parse(place.as_str()) == Some(place)));
 }
+
+#[test]
+fn the_document_has_a_place_for_every_table() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let document = std::fs::read_to_string(root.join("docs/performance.md")).unwrap();
+    let all = |place: Place| Some(format!("| {} |\n", place.as_str()));
+    let text = rewrite(&document, "a machine", all).unwrap();
+    assert!(Place::ALL.into_iter().all(|place| text.contains(&format!("| {} |", place.as_str()))));
+    assert!(text.contains("\na machine\n"));
+}
