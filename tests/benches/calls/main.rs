@@ -98,8 +98,11 @@ async fn main() {
     let sixteen = vec![read.clone(); MOST];
     for round in 1..=WARM + rounds() {
         let new = content(round);
-        let write = Call::new("Write", json!({"file_path": file, "content": new}));
-        let ours = [act(&mut brain, std::slice::from_ref(&read)).await, act(&mut brain, &[write]).await];
+        let reading = act(&mut brain, std::slice::from_ref(&read)).await;
+        // What is overwritten has to be known: its hash stands in the receipt.
+        let seen = brain.state().tool_results()[0].receipt["sha256"].clone();
+        let input = json!({"file_path": file, "content": new, "expected_sha256": seen});
+        let ours = [reading, act(&mut brain, &[Call::new("Write", input)]).await];
         assert_eq!(std::fs::read_to_string(&file).unwrap(), new);
         let each = act(&mut brain, &sixteen).await / MOST as f64;
         let theirs: Vec<[f64; 2]> = others.iter_mut().map(|other| other.round(&new)).collect();
