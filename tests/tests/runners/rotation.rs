@@ -82,7 +82,8 @@ async fn a_reply_that_meets_a_recovery_is_committed_once_or_not_at_all() {
         let state = world.brain.until(|state| !state.tool_results().is_empty()).await.unwrap();
         assert!(only(state.tool_results()).ok);
     }
-    let told = format!("{under_the_old} under the old lease, {under_the_new} under the new, {refused} refused");
+    let told =
+        format!("{under_the_old} under the old lease, {under_the_new} under the new, {refused} refused");
     assert!(under_the_old > 0 && under_the_new > 0 && refused > 0, "{told}");
     let journal = world.gateway.journal().await;
     for reply_id in reply_ids {
