@@ -1,10 +1,12 @@
 //! The `action` table: what was authorised, and the receipts.
 
+use std::sync::LazyLock;
+
 use gatehouse_proto::ids::{RequestKey, RunId, SessionId, ToolCallId, TurnId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::LedgerError;
-use super::seal::ACTION;
+use super::seal::{ACTION, Statement};
 use crate::clock::Timestamp;
 
 /// An action that is authorised.
@@ -39,23 +41,37 @@ pub struct NewAction<'a> {
 /// # Errors
 /// When the ledger cannot be written.
 pub fn insert(tx: &Connection, action: &NewAction<'_>) -> Result<(), LedgerError> {
-    tx.prepare_cached(
-        "INSERT INTO action (id, session_id, run_id, turn_id, position, name, client_id, input, input_sha256, budget, state, authorised_at, subagent_id)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'authorised', ?11, (SELECT subagent_id FROM run WHERE id = ?3))",
-    )?
-    .execute(params![
-        action.id.as_str(),
-        action.session.as_str(),
-        action.run.as_str(),
-        action.turn.as_str(),
-        action.position,
-        action.name,
-        action.client_id,
-        action.input,
-        action.input_sha256,
-        action.budget,
-        action.at.millis()
-    ])?;
+    static WRITE: Statement = ACTION.insert(&[
+        ("id", "?1"),
+        ("session_id", "?2"),
+        ("run_id", "?3"),
+        ("turn_id", "?4"),
+        ("position", "?5"),
+        ("name", "?6"),
+        ("client_id", "?7"),
+        ("input", "?8"),
+        ("input_sha256", "?9"),
+        ("budget", "?10"),
+        ("state", "'authorised'"),
+        ("authorised_at", "?11"),
+        ("subagent_id", "(SELECT subagent_id FROM run WHERE id = ?3)"),
+    ]);
+    WRITE.run(
+        tx,
+        params![
+            action.id.as_str(),
+            action.session.as_str(),
+            action.run.as_str(),
+            action.turn.as_str(),
+            action.position,
+            action.name,
+            action.client_id,
+            action.input,
+            action.input_sha256,
+            action.budget,
+            action.at.millis()
+        ],
+    )?;
     Ok(())
 }
 
@@ -64,10 +80,9 @@ pub fn insert(tx: &Connection, action: &NewAction<'_>) -> Result<(), LedgerError
 /// # Errors
 /// When the ledger cannot be written.
 pub fn prepare(tx: &Connection, id: &ToolCallId, intent: Option<&str>) -> Result<(), LedgerError> {
-    tx.prepare_cached(
-        "UPDATE action SET state = 'prepared', intent = ?2 WHERE id = ?1 AND state = 'authorised'",
-    )?
-    .execute(params![id.as_str(), intent])?;
+    static WRITE: Statement =
+        ACTION.update(&[("state", "'prepared'"), ("intent", "?2")], "id = ?1 AND state = 'authorised'");
+    WRITE.run(tx, params![id.as_str(), intent])?;
     Ok(())
 }
 
@@ -102,21 +117,32 @@ pub const RESOLVE: &str = "Resolve";
 /// # Errors
 /// When the ledger cannot be written.
 pub fn insert_operation(tx: &Connection, new: &NewOperation<'_>) -> Result<(), LedgerError> {
-    tx.prepare_cached(
-        "INSERT INTO action (id, session_id, name, input, input_sha256, budget, state, authorised_at, intent, reverts)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'prepared', ?7, ?8, ?9)",
-    )?
-    .execute(params![
-        new.id.as_str(),
-        new.session.as_str(),
-        new.name,
-        gatehouse_proto::digest::canonical_json(new.input),
-        gatehouse_proto::digest::digest(new.input),
-        new.budget,
-        new.at.millis(),
-        new.intent,
-        new.reverts.map(ToolCallId::as_str),
-    ])?;
+    static WRITE: Statement = ACTION.insert(&[
+        ("id", "?1"),
+        ("session_id", "?2"),
+        ("name", "?3"),
+        ("input", "?4"),
+        ("input_sha256", "?5"),
+        ("budget", "?6"),
+        ("state", "'prepared'"),
+        ("authorised_at", "?7"),
+        ("intent", "?8"),
+        ("reverts", "?9"),
+    ]);
+    WRITE.run(
+        tx,
+        params![
+            new.id.as_str(),
+            new.session.as_str(),
+            new.name,
+            gatehouse_proto::digest::canonical_json(new.input),
+            gatehouse_proto::digest::digest(new.input),
+            new.budget,
+            new.at.millis(),
+            new.intent,
+            new.reverts.map(ToolCallId::as_str),
+        ],
+    )?;
     Ok(())
 }
 
@@ -138,18 +164,28 @@ pub struct NewReceipt<'a> {
 /// # Errors
 /// When the ledger cannot be written.
 pub fn settle(tx: &Connection, id: &ToolCallId, receipt: &NewReceipt<'_>) -> Result<(), LedgerError> {
-    tx.prepare_cached(
-        "UPDATE action SET state = 'done', ok = ?2, code = ?3, receipt = ?4, receipt_sha256 = ?5, finished_at = ?6
-         WHERE id = ?1 AND state <> 'done'",
-    )?
-    .execute(params![
-        id.as_str(),
-        receipt.ok,
-        receipt.code,
-        receipt.json,
-        gatehouse_proto::digest::sha256_hex(receipt.json.as_bytes()),
-        receipt.at.millis()
-    ])?;
+    static WRITE: Statement = ACTION.update(
+        &[
+            ("state", "'done'"),
+            ("ok", "?2"),
+            ("code", "?3"),
+            ("receipt", "?4"),
+            ("receipt_sha256", "?5"),
+            ("finished_at", "?6"),
+        ],
+        "id = ?1 AND state <> 'done'",
+    );
+    WRITE.run(
+        tx,
+        params![
+            id.as_str(),
+            receipt.ok,
+            receipt.code,
+            receipt.json,
+            gatehouse_proto::digest::sha256_hex(receipt.json.as_bytes()),
+            receipt.at.millis()
+        ],
+    )?;
     Ok(())
 }
 
@@ -229,7 +265,8 @@ fn row(row: &Row<'_>) -> rusqlite::Result<ActionRow> {
 /// # Errors
 /// When the ledger cannot be read.
 pub fn load(connection: &Connection, id: &ToolCallId) -> Result<Option<ActionRow>, LedgerError> {
-    Ok(connection.prepare_cached(&select("WHERE id = ?1"))?.query_row([id.as_str()], row).optional()?)
+    static SQL: LazyLock<String> = LazyLock::new(|| select("WHERE id = ?1"));
+    Ok(connection.prepare_cached(&SQL)?.query_row([id.as_str()], row).optional()?)
 }
 
 /// Looks up what the operator did under this id of a request.

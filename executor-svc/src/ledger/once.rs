@@ -1,11 +1,13 @@
 //! The one idempotency primitive: a key, once used, means the same thing for ever.
 
+use std::sync::LazyLock;
+
 use rusqlite::{Connection, OptionalExtension, params};
 
 use gatehouse_proto::ids::{LeaseId, RequestKey, SessionId};
 
 use super::LedgerError;
-use super::seal::ONCE;
+use super::seal::{ONCE, Statement};
 
 /// What a key meant when it was first used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,11 +39,12 @@ pub fn claim(
     key: &RequestKey,
     content_hash: &str,
 ) -> Result<Claim, LedgerError> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let whole = ONCE.whole();
+        format!("SELECT content_hash, session_id, lease_id, {whole} FROM once WHERE scope = ?1 AND key = ?2")
+    });
     let found = tx
-        .prepare_cached(&format!(
-            "SELECT content_hash, session_id, lease_id, {} FROM once WHERE scope = ?1 AND key = ?2",
-            ONCE.whole()
-        ))?
+        .prepare_cached(&SQL)?
         .query_row(params![scope, key.as_str()], |row| {
             ONCE.check(row, 3)?;
             Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, Option<String>>(2)?))
@@ -72,15 +75,22 @@ pub fn record(
     content_hash: &str,
     row: &OnceRow,
 ) -> Result<(), LedgerError> {
-    tx.prepare_cached(
-        "INSERT INTO once (scope, key, content_hash, session_id, lease_id) VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?
-    .execute(params![
-        scope,
-        key.as_str(),
-        content_hash,
-        row.session_id.as_str(),
-        row.lease_id.as_ref().map(LeaseId::as_str)
-    ])?;
+    static WRITE: Statement = ONCE.insert(&[
+        ("scope", "?1"),
+        ("key", "?2"),
+        ("content_hash", "?3"),
+        ("session_id", "?4"),
+        ("lease_id", "?5"),
+    ]);
+    WRITE.run(
+        tx,
+        params![
+            scope,
+            key.as_str(),
+            content_hash,
+            row.session_id.as_str(),
+            row.lease_id.as_ref().map(LeaseId::as_str)
+        ],
+    )?;
     Ok(())
 }

@@ -54,7 +54,7 @@ pub fn open_watched(state_dir: &Path, watch: Watch<'_>) -> Result<Opened, Ledger
     create_private(&path)?;
     let mut connection = connect(&path)?;
     migrate::migrate(&mut connection, &path, watch)?;
-    seal::arm(&connection)?;
+    seal::guard(&connection)?;
     let head = HeadFile::open(state_dir, head::of(&connection)?)?;
     Ok(Opened { writer: Writer::start(connection, Some(head))?, readers: Readers::start(path)? })
 }
@@ -80,6 +80,8 @@ pub(super) fn connect(path: &Path) -> Result<Connection, LedgerError> {
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    // What a refused change undoes is remembered in memory, not in a file.
+    connection.pragma_update(None, "temp_store", "memory")?;
     connection.set_prepared_statement_cache_capacity(64);
     seal::teach(&connection)?;
     Ok(connection)

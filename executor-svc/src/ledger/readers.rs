@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
@@ -18,8 +18,9 @@ const QUEUE: usize = 4096;
 /// How many long reads are made at the same time, besides.
 const LONG: usize = 2;
 
-/// How many connections are kept for whoever reads on a thread of its own.
-const IDLE: usize = 4;
+/// How many connections there are for whoever reads on a thread of its own. Such reads are short: waiting for one of
+/// these costs less than opening another.
+const LENT: usize = 4;
 
 type Job = Box<dyn FnOnce(&mut Option<Connection>) + Send>;
 
@@ -36,9 +37,23 @@ pub struct Readers {
 struct Shared {
     path: PathBuf,
     connect: fn(&Path) -> Result<Connection, LedgerError>,
-    idle: Mutex<Vec<Connection>>,
+    lending: Mutex<Lending>,
+    returned: Condvar,
     /// The first damage that a read has met.
     damage: Mutex<Option<String>>,
+}
+
+/// The connections that are lent to other threads.
+#[derive(Debug, Default)]
+struct Lending {
+    idle: Vec<Connection>,
+    lent: usize,
+}
+
+/// A connection as long as it is lent, or the place of one that has yet to be opened. It comes back when dropped.
+struct Lent<'a> {
+    shared: &'a Shared,
+    connection: Option<Connection>,
 }
 
 impl Readers {
@@ -111,7 +126,7 @@ impl Readers {
         .map_err(|error| LedgerError::damaged("reader", error))?
     }
 
-    /// The same on the caller's own thread, which may block.
+    /// The same on the caller's own thread, which may block. `look` must not read by this itself.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -119,13 +134,8 @@ impl Readers {
         &self,
         look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
-        let mut kept = self.shared.idle().pop();
-        let result = self.shared.look(&mut kept, look);
-        let mut idle = self.shared.idle();
-        if idle.len() < IDLE {
-            idle.extend(kept);
-        }
-        result
+        let mut lent = self.shared.lend();
+        self.shared.look(&mut lent.connection, look)
     }
 
     /// The first damage that a read has met since the start, in words for the person at the machine.
@@ -147,13 +157,32 @@ fn serve(queue: &Mutex<Receiver<Job>>) {
     }
 }
 
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let mut lending = self.shared.lending();
+        lending.lent -= 1;
+        lending.idle.extend(self.connection.take());
+        drop(lending);
+        self.shared.returned.notify_one();
+    }
+}
+
 impl Shared {
     fn new(path: PathBuf, connect: fn(&Path) -> Result<Connection, LedgerError>) -> Self {
-        Self { path, connect, idle: Mutex::default(), damage: Mutex::default() }
+        let (lending, returned) = (Mutex::default(), Condvar::new());
+        Self { path, connect, lending, returned, damage: Mutex::default() }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lending(&self) -> MutexGuard<'_, Lending> {
+        self.lending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lend(&self) -> Lent<'_> {
+        let all_lent = |lending: &mut Lending| lending.lent == LENT;
+        let free = self.returned.wait_while(self.lending(), all_lent);
+        let mut lending = free.unwrap_or_else(PoisonError::into_inner);
+        lending.lent += 1;
+        Lent { shared: self, connection: lending.idle.pop() }
     }
 
     fn look<T>(
@@ -219,5 +248,23 @@ mod tests {
         };
         let (long, ()) = tokio::join!(long, work);
         assert!(long.unwrap());
+    }
+
+    #[test]
+    fn however_many_threads_read_there_are_few_connections_and_a_broken_read_gives_its_place_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let readers = super::super::open(dir.path()).unwrap().readers;
+        std::thread::scope(|threads| {
+            for _ in 0..8 * LENT {
+                threads.spawn(|| {
+                    let broken = || readers.read_blocking::<()>(|_| panic!("a fault"));
+                    assert!(catch_unwind(AssertUnwindSafe(broken)).is_err());
+                    assert_eq!(readers.read_blocking(super::super::journal::last_seq).unwrap(), 0);
+                });
+            }
+        });
+        let lending = readers.shared.lending();
+        assert_eq!(lending.lent, 0);
+        assert!((1..=LENT).contains(&lending.idle.len()), "{} connections", lending.idle.len());
     }
 }

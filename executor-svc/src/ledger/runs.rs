@@ -4,7 +4,7 @@ use gatehouse_proto::ids::{LinkHash, RunId, SessionId, SubagentId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::LedgerError;
-use super::seal::RUN;
+use super::seal::{RUN, Statement};
 use crate::clock::Timestamp;
 
 /// A run that begins.
@@ -31,19 +31,27 @@ pub struct NewRun<'a> {
 /// # Errors
 /// When the ledger cannot be written.
 pub fn insert(tx: &Connection, run: &NewRun<'_>) -> Result<(), LedgerError> {
-    tx.prepare_cached(
-        "INSERT INTO run (id, session_id, ordinal, epoch, prompt, started_at, subagent_id)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-    )?
-    .execute(params![
-        run.id.as_str(),
-        run.session.as_str(),
-        run.ordinal,
-        run.epoch,
-        run.prompt,
-        run.at.millis(),
-        run.subagent.map(SubagentId::as_str),
-    ])?;
+    static WRITE: Statement = RUN.insert(&[
+        ("id", "?1"),
+        ("session_id", "?2"),
+        ("ordinal", "?3"),
+        ("epoch", "?4"),
+        ("prompt", "?5"),
+        ("started_at", "?6"),
+        ("subagent_id", "?7"),
+    ]);
+    WRITE.run(
+        tx,
+        params![
+            run.id.as_str(),
+            run.session.as_str(),
+            run.ordinal,
+            run.epoch,
+            run.prompt,
+            run.at.millis(),
+            run.subagent.map(SubagentId::as_str),
+        ],
+    )?;
     Ok(())
 }
 
@@ -52,8 +60,8 @@ pub fn insert(tx: &Connection, run: &NewRun<'_>) -> Result<(), LedgerError> {
 /// # Errors
 /// When the ledger cannot be written.
 pub fn close(tx: &Connection, id: &RunId, at: Timestamp) -> Result<(), LedgerError> {
-    tx.prepare_cached("UPDATE run SET ended_at = ?2 WHERE id = ?1 AND ended_at IS NULL")?
-        .execute(params![id.as_str(), at.millis()])?;
+    static WRITE: Statement = RUN.update(&[("ended_at", "?2")], "id = ?1 AND ended_at IS NULL");
+    WRITE.run(tx, params![id.as_str(), at.millis()])?;
     Ok(())
 }
 
@@ -62,8 +70,9 @@ pub fn close(tx: &Connection, id: &RunId, at: Timestamp) -> Result<(), LedgerErr
 /// # Errors
 /// When the ledger cannot be written.
 pub fn relaunch(tx: &Connection, id: &RunId, epoch: u32) -> Result<(), LedgerError> {
-    tx.prepare_cached("UPDATE run SET epoch = ?2, link_hash = NULL, identity = NULL WHERE id = ?1")?
-        .execute(params![id.as_str(), epoch])?;
+    static WRITE: Statement =
+        RUN.update(&[("epoch", "?2"), ("link_hash", "NULL"), ("identity", "NULL")], "id = ?1");
+    WRITE.run(tx, params![id.as_str(), epoch])?;
     Ok(())
 }
 
@@ -72,8 +81,9 @@ pub fn relaunch(tx: &Connection, id: &RunId, epoch: u32) -> Result<(), LedgerErr
 /// # Errors
 /// When the ledger cannot be written.
 pub fn set_link(tx: &Connection, id: &RunId, link: &LinkHash) -> Result<(), LedgerError> {
-    tx.prepare_cached("UPDATE run SET link_hash = ?2, identity = NULL WHERE id = ?1 AND ended_at IS NULL")?
-        .execute(params![id.as_str(), link.as_str()])?;
+    static WRITE: Statement =
+        RUN.update(&[("link_hash", "?2"), ("identity", "NULL")], "id = ?1 AND ended_at IS NULL");
+    WRITE.run(tx, params![id.as_str(), link.as_str()])?;
     Ok(())
 }
 
@@ -82,8 +92,8 @@ pub fn set_link(tx: &Connection, id: &RunId, link: &LinkHash) -> Result<(), Ledg
 /// # Errors
 /// When the ledger cannot be written.
 pub fn set_identity(tx: &Connection, id: &RunId, identity: &str) -> Result<(), LedgerError> {
-    tx.prepare_cached("UPDATE run SET identity = ?2 WHERE id = ?1")?
-        .execute(params![id.as_str(), identity])?;
+    static WRITE: Statement = RUN.update(&[("identity", "?2")], "id = ?1");
+    WRITE.run(tx, params![id.as_str(), identity])?;
     Ok(())
 }
 

@@ -1,13 +1,15 @@
 //! A seal on each row, so that a byte that changed on the disk is not told as if it had been written.
 //!
 //! SQLite finds damage in the structure of its pages, not in what stands in them. Each row of a sealed table therefore
-//! carries the beginning of the SHA-256 over its columns. The writer's connection sets it by triggers of its own, so no
-//! statement has to think of it; whoever reads a row for others has it checked in the same statement
-//! ([`Table::whole`]). The journal needs none: its chain is one.
+//! carries the beginning of the SHA-256 over its columns. The statements that write rows are made here, with the seal in
+//! them ([`Statement`]); a debug build refuses any other. Whoever reads a row for others has it
+//! checked in the same statement ([`Table::whole`]). The journal needs none: its chain is one.
+
+use std::sync::OnceLock;
 
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, Params, Row};
 use sha2::{Digest, Sha256};
 
 use super::LedgerError;
@@ -145,7 +147,55 @@ pub const UNSEALED: &[(&str, &str)] = &[
     ("tally", "it is held against the note beside the ledger"),
 ];
 
+/// Columns, and what each gets: an expression.
+type Values = &'static [(&'static str, &'static str)];
+
+/// A statement that writes rows and their seals. Its text is made when it is first run.
+#[derive(Debug)]
+pub(super) struct Statement {
+    table: Table,
+    values: Values,
+    /// Which rows are changed; a new one, if there is nothing here.
+    rows: Option<&'static str>,
+    text: OnceLock<String>,
+}
+
+impl Statement {
+    /// Runs it; gives the number of rows that it has written.
+    pub(super) fn run(&self, tx: &Connection, parameters: impl Params) -> rusqlite::Result<usize> {
+        tx.prepare_cached(self.text.get_or_init(|| self.text()))?.execute(parameters)
+    }
+
+    fn text(&self) -> String {
+        let name = self.table.name;
+        // What a row has in a column afterwards, which is what its seal is made of.
+        let after = |column: &&'static str| match self.values.iter().find(|(named, _)| named == column) {
+            Some((_, value)) => *value,
+            None if self.rows.is_some() => *column,
+            None => "NULL",
+        };
+        let row = self.table.columns.iter().map(after).collect::<Vec<_>>().join(", ");
+        let Some(rows) = self.rows else {
+            let columns = self.table.columns.join(", ");
+            return format!("INSERT INTO {name} ({columns}, seal) VALUES ({row}, row_seal('{name}', {row}))");
+        };
+        let set: Vec<_> = self.values.iter().map(|(column, value)| format!("{column} = {value}")).collect();
+        let set = set.join(", ");
+        format!("UPDATE {name} SET {set}, seal = row_seal('{name}', {row}) WHERE {rows}")
+    }
+}
+
 impl Table {
+    /// What adds a row. Columns that are not named get nothing.
+    pub(super) const fn insert(self, values: Values) -> Statement {
+        Statement { table: self, values, rows: None, text: OnceLock::new() }
+    }
+
+    /// What changes these rows.
+    pub(super) const fn update(self, values: Values, rows: &'static str) -> Statement {
+        Statement { table: self, values, rows: Some(rows), text: OnceLock::new() }
+    }
+
     fn list(&self, prefix: &str) -> String {
         let columns: Vec<_> = self.columns.iter().map(|column| format!("{prefix}{column}")).collect();
         format!("'{}', {}", self.name, columns.join(", "))
@@ -216,21 +266,21 @@ fn seal(row: &Context<'_>) -> rusqlite::Result<Vec<u8>> {
     Ok(hasher.finalize()[..LENGTH].to_vec())
 }
 
-/// Lets this connection seal whatever it writes. The triggers are its own: the file knows nothing of them.
-pub(super) fn arm(connection: &Connection) -> rusqlite::Result<()> {
+/// Has a debug build's connection refuse a row without its seal. The triggers are its own: the file knows nothing of them.
+pub(super) fn guard(connection: &Connection) -> rusqlite::Result<()> {
+    if !cfg!(debug_assertions) {
+        return Ok(());
+    }
     for table in SEALED {
         let name = table.name;
-        let row: Vec<_> = table.key.iter().map(|key| format!("{key} = NEW.{key}")).collect();
-        let set = format!(
-            "BEGIN UPDATE {name} SET seal = row_seal({}) WHERE {}; END",
-            table.list("NEW."),
-            row.join(" AND ")
-        );
-        connection.execute_batch(&format!(
-            "CREATE TEMP TRIGGER seal_{name}_new AFTER INSERT ON main.{name} {set};
-             CREATE TEMP TRIGGER seal_{name} AFTER UPDATE OF {} ON main.{name} {set};",
-            table.columns.join(", ")
-        ))?;
+        for (when, of) in [("new", "INSERT"), ("changed", "UPDATE")] {
+            connection.execute_batch(&format!(
+                "CREATE TEMP TRIGGER seal_{name}_{when} AFTER {of} ON main.{name}
+                 WHEN NEW.seal IS NOT row_seal({})
+                 BEGIN SELECT RAISE(ABORT, 'a row of `{name}` without its seal'); END;",
+                table.list("NEW."),
+            ))?;
+        }
     }
     Ok(())
 }
@@ -287,18 +337,19 @@ mod tests {
     #[test]
     fn a_row_that_another_hand_changed_is_named_and_one_that_the_writer_changed_is_whole() {
         let (connection, _dir) = ledger();
-        arm(&connection).unwrap();
-        connection
-            .execute_batch(
-                "INSERT INTO session VALUES ('ns_1', 'idle', 1, 5, '{}', NULL);
-                 INSERT INTO session VALUES ('ns_2', 'idle', 1, 6, '{}', NULL);
-                 UPDATE session SET status = 'stopped' WHERE id = 'ns_1';",
-            )
-            .unwrap();
-        assert_eq!(SESSION.changed_rows(&connection, 9).unwrap(), Vec::<String>::new());
-        for trigger in ["seal_session", "seal_session_new"] {
-            connection.execute_batch(&format!("DROP TRIGGER temp.{trigger}")).unwrap();
+        let new = SESSION.insert(&[
+            ("id", "?1"),
+            ("status", "'idle'"),
+            ("revision", "1"),
+            ("created_at", "5"),
+            ("state", "'{}'"),
+        ]);
+        for id in ["ns_1", "ns_2"] {
+            new.run(&connection, [id]).unwrap();
         }
+        let stop = SESSION.update(&[("status", "?2")], "id = ?1");
+        assert_eq!(stop.run(&connection, ["ns_1", "stopped"]).unwrap(), 1);
+        assert_eq!(SESSION.changed_rows(&connection, 9).unwrap(), Vec::<String>::new());
         connection.execute("UPDATE session SET revision = 2 WHERE id = 'ns_2'", []).unwrap();
         assert_eq!(SESSION.changed_rows(&connection, 9).unwrap(), ["ns_2"]);
         connection.execute("UPDATE session SET seal = NULL WHERE id = 'ns_1'", []).unwrap();
@@ -307,5 +358,14 @@ mod tests {
             2,
             "a seal that is gone is a change too"
         );
+    }
+
+    #[test]
+    fn a_statement_that_forgets_the_seal_is_refused_where_the_tests_run() {
+        let (connection, _dir) = ledger();
+        guard(&connection).unwrap();
+        let insert = "INSERT INTO session VALUES ('ns_1', 'idle', 1, 5, '{}', NULL)";
+        let refused = connection.execute(insert, []).unwrap_err();
+        assert!(refused.to_string().contains("a row of `session` without its seal"), "{refused}");
     }
 }

@@ -1,9 +1,11 @@
 //! The `session` table: the machine's value of each session, as the text it serialises to.
 
+use std::sync::LazyLock;
+
 use gatehouse_proto::ids::SessionId;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::seal::SESSION;
+use super::seal::{SESSION, Statement};
 use super::{LedgerError, journal};
 use crate::clock::Timestamp;
 
@@ -27,11 +29,19 @@ pub struct SessionRow {
 /// # Errors
 /// When the ledger cannot be written.
 pub fn save(tx: &Connection, row: &SessionRow) -> Result<(), LedgerError> {
-    tx.prepare_cached(
-        "INSERT INTO session (id, status, revision, created_at, state) VALUES (?1, ?2, ?3, ?4, ?5)
-         ON CONFLICT (id) DO UPDATE SET status = ?2, revision = ?3, state = ?5",
-    )?
-    .execute(params![row.id.as_str(), row.status, row.revision, row.created_at.millis(), row.state])?;
+    static KNOWN: Statement =
+        SESSION.update(&[("status", "?2"), ("revision", "?3"), ("state", "?4")], "id = ?1");
+    static NEW: Statement = SESSION.insert(&[
+        ("id", "?1"),
+        ("status", "?2"),
+        ("revision", "?3"),
+        ("state", "?4"),
+        ("created_at", "?5"),
+    ]);
+    let (id, created_at) = (row.id.as_str(), row.created_at.millis());
+    if KNOWN.run(tx, params![id, row.status, row.revision, row.state])? == 0 {
+        NEW.run(tx, params![id, row.status, row.revision, row.state, created_at])?;
+    }
     Ok(())
 }
 
@@ -40,8 +50,10 @@ pub fn save(tx: &Connection, row: &SessionRow) -> Result<(), LedgerError> {
 /// # Errors
 /// When the ledger cannot be read, or the session is gone from it although the journal knows it.
 pub fn load(connection: &Connection, id: &SessionId) -> Result<Option<String>, LedgerError> {
+    static SQL: LazyLock<String> =
+        LazyLock::new(|| format!("SELECT state, {} FROM session WHERE id = ?1", SESSION.whole()));
     let found = connection
-        .prepare_cached(&format!("SELECT state, {} FROM session WHERE id = ?1", SESSION.whole()))?
+        .prepare_cached(&SQL)?
         .query_row([id.as_str()], |row| {
             SESSION.check(row, 1)?;
             row.get(0)

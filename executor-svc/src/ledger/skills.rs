@@ -4,7 +4,7 @@ use gatehouse_proto::ids::SessionId;
 use rusqlite::{Connection, params};
 
 use super::LedgerError;
-use super::seal::SKILL;
+use super::seal::{SKILL, Statement};
 
 /// A skill as a session carries it.
 #[derive(Clone, PartialEq, Eq)]
@@ -33,10 +33,14 @@ pub fn insert(
     position: usize,
     row: &SkillRow,
 ) -> Result<(), LedgerError> {
-    tx.prepare_cached(
-        "INSERT INTO skill (session_id, position, skill_id, content_sha256, body) VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?
-    .execute(params![session.as_str(), position, row.skill_id, row.content_sha256, row.body])?;
+    static WRITE: Statement = SKILL.insert(&[
+        ("session_id", "?1"),
+        ("position", "?2"),
+        ("skill_id", "?3"),
+        ("content_sha256", "?4"),
+        ("body", "?5"),
+    ]);
+    WRITE.run(tx, params![session.as_str(), position, row.skill_id, row.content_sha256, row.body])?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use gatehouse_proto::ids::{SessionId, SubagentId, ToolCallId, TurnId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::LedgerError;
-use super::seal::{ACTION, REPLY, SUBAGENT, SUBAGENT_ANSWER};
+use super::seal::{ACTION, REPLY, SUBAGENT, SUBAGENT_ANSWER, Statement};
 use crate::clock::Timestamp;
 
 /// A subagent that begins.
@@ -29,18 +29,29 @@ pub struct NewSubagent<'a> {
 /// # Errors
 /// When the ledger cannot be written.
 pub fn insert(tx: &Connection, new: &NewSubagent<'_>) -> Result<(), LedgerError> {
-    tx.prepare_cached(
-        "INSERT INTO subagent (id, session_id, started_by, ordinal, grade, status, started_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, 'started', ?6)",
-    )?
-    .execute(params![
-        new.id.as_str(),
-        new.session.as_str(),
-        new.started_by.as_str(),
-        new.ordinal,
-        new.grade,
-        new.at.millis()
-    ])?;
+    static WRITE: Statement = SUBAGENT.insert(&[
+        ("id", "?1"),
+        ("session_id", "?2"),
+        ("started_by", "?3"),
+        ("ordinal", "?4"),
+        ("grade", "?5"),
+        ("status", "'started'"),
+        ("started_at", "?6"),
+        ("requests", "0"),
+        ("input_tokens", "0"),
+        ("output_tokens", "0"),
+    ]);
+    WRITE.run(
+        tx,
+        params![
+            new.id.as_str(),
+            new.session.as_str(),
+            new.started_by.as_str(),
+            new.ordinal,
+            new.grade,
+            new.at.millis()
+        ],
+    )?;
     Ok(())
 }
 
@@ -49,8 +60,8 @@ pub fn insert(tx: &Connection, new: &NewSubagent<'_>) -> Result<(), LedgerError>
 /// # Errors
 /// When the ledger cannot be written.
 pub fn requested(tx: &Connection, id: &SubagentId, requests: u32) -> Result<(), LedgerError> {
-    tx.prepare_cached("UPDATE subagent SET status = 'running', requests = ?2 WHERE id = ?1")?
-        .execute(params![id.as_str(), requests])?;
+    static WRITE: Statement = SUBAGENT.update(&[("status", "'running'"), ("requests", "?2")], "id = ?1");
+    WRITE.run(tx, params![id.as_str(), requests])?;
     Ok(())
 }
 
@@ -78,14 +89,19 @@ pub struct NewAnswer<'a> {
 /// # Errors
 /// When the ledger cannot be written.
 pub fn answered(tx: &Connection, answer: &NewAnswer<'_>) -> Result<(), LedgerError> {
-    tx.prepare_cached(
-        "INSERT INTO subagent_answer (turn_id, subagent_id, ordinal, content) VALUES (?1, ?2, ?3, ?4)",
-    )?
-    .execute(params![answer.turn.as_str(), answer.id.as_str(), answer.ordinal, answer.content])?;
-    tx.prepare_cached(
-        "UPDATE subagent SET model = ?2, model_verified = 1, input_tokens = ?3, output_tokens = ?4 WHERE id = ?1",
-    )?
-    .execute(params![answer.id.as_str(), answer.model, answer.input_tokens, answer.output_tokens])?;
+    static ANSWER: Statement = SUBAGENT_ANSWER.insert(&[
+        ("turn_id", "?1"),
+        ("subagent_id", "?2"),
+        ("ordinal", "?3"),
+        ("content", "?4"),
+    ]);
+    static COUNTS: Statement = SUBAGENT.update(
+        &[("model", "?2"), ("model_verified", "1"), ("input_tokens", "?3"), ("output_tokens", "?4")],
+        "id = ?1",
+    );
+    ANSWER.run(tx, params![answer.turn.as_str(), answer.id.as_str(), answer.ordinal, answer.content])?;
+    let counts = params![answer.id.as_str(), answer.model, answer.input_tokens, answer.output_tokens];
+    COUNTS.run(tx, counts)?;
     Ok(())
 }
 
@@ -111,19 +127,28 @@ pub struct NewStanding<'a> {
 /// # Errors
 /// When the ledger cannot be written.
 pub fn stands(tx: &Connection, standing: &NewStanding<'_>) -> Result<(), LedgerError> {
-    tx.prepare_cached(
-        "UPDATE subagent SET status = ?2, failure = ?3, result_turn = ?4, ended_at = ?5,
-                model = coalesce(?6, model), model_verified = CASE WHEN ?6 IS NULL THEN model_verified ELSE 0 END
-         WHERE id = ?1",
-    )?
-    .execute(params![
-        standing.id.as_str(),
-        standing.status,
-        standing.failure,
-        standing.result_turn.map(TurnId::as_str),
-        standing.ended_at.map(Timestamp::millis),
-        standing.other_model,
-    ])?;
+    static WRITE: Statement = SUBAGENT.update(
+        &[
+            ("status", "?2"),
+            ("failure", "?3"),
+            ("result_turn", "?4"),
+            ("ended_at", "?5"),
+            ("model", "coalesce(?6, model)"),
+            ("model_verified", "CASE WHEN ?6 IS NULL THEN model_verified ELSE 0 END"),
+        ],
+        "id = ?1",
+    );
+    WRITE.run(
+        tx,
+        params![
+            standing.id.as_str(),
+            standing.status,
+            standing.failure,
+            standing.result_turn.map(TurnId::as_str),
+            standing.ended_at.map(Timestamp::millis),
+            standing.other_model,
+        ],
+    )?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use gatehouse_proto::ids::{RequestKey, RunId, SessionId, TurnId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::LedgerError;
-use super::seal::{REPLY, TURN};
+use super::seal::{REPLY, Statement, TURN};
 use crate::clock::Timestamp;
 
 /// A turn that opens.
@@ -33,20 +33,30 @@ pub struct NewTurn<'a> {
 /// # Errors
 /// When the ledger cannot be written.
 pub fn insert(tx: &Connection, turn: &NewTurn<'_>) -> Result<(), LedgerError> {
-    tx.prepare_cached(
-        "INSERT INTO turn (id, session_id, run_id, ordinal, key, kind, request_hash, opened_at, state)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'pending')",
-    )?
-    .execute(params![
-        turn.id.as_str(),
-        turn.session.as_str(),
-        turn.run.as_str(),
-        turn.ordinal,
-        turn.key,
-        turn.kind,
-        turn.request_hash,
-        turn.at.millis()
-    ])?;
+    static WRITE: Statement = TURN.insert(&[
+        ("id", "?1"),
+        ("session_id", "?2"),
+        ("run_id", "?3"),
+        ("ordinal", "?4"),
+        ("key", "?5"),
+        ("kind", "?6"),
+        ("request_hash", "?7"),
+        ("opened_at", "?8"),
+        ("state", "'pending'"),
+    ]);
+    WRITE.run(
+        tx,
+        params![
+            turn.id.as_str(),
+            turn.session.as_str(),
+            turn.run.as_str(),
+            turn.ordinal,
+            turn.key,
+            turn.kind,
+            turn.request_hash,
+            turn.at.millis()
+        ],
+    )?;
     Ok(())
 }
 
@@ -55,10 +65,9 @@ pub fn insert(tx: &Connection, turn: &NewTurn<'_>) -> Result<(), LedgerError> {
 /// # Errors
 /// When the ledger cannot be written.
 pub fn abandon(tx: &Connection, id: &TurnId, why: &str) -> Result<(), LedgerError> {
-    tx.prepare_cached(
-        "UPDATE turn SET state = 'abandoned', closed_why = ?2 WHERE id = ?1 AND state = 'pending'",
-    )?
-    .execute(params![id.as_str(), why])?;
+    static WRITE: Statement =
+        TURN.update(&[("state", "'abandoned'"), ("closed_why", "?2")], "id = ?1 AND state = 'pending'");
+    WRITE.run(tx, params![id.as_str(), why])?;
     Ok(())
 }
 
@@ -73,10 +82,11 @@ pub fn answer(
     text: &str,
     at: Timestamp,
 ) -> Result<(), LedgerError> {
-    tx.prepare_cached("INSERT INTO reply (turn_id, reply_id, text, committed_at) VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![id.as_str(), reply_id.as_str(), text, at.millis()])?;
-    tx.prepare_cached("UPDATE turn SET state = 'answered' WHERE id = ?1 AND state = 'pending'")?
-        .execute([id.as_str()])?;
+    static REPLIED: Statement =
+        REPLY.insert(&[("turn_id", "?1"), ("reply_id", "?2"), ("text", "?3"), ("committed_at", "?4")]);
+    static ANSWERED: Statement = TURN.update(&[("state", "'answered'")], "id = ?1 AND state = 'pending'");
+    REPLIED.run(tx, params![id.as_str(), reply_id.as_str(), text, at.millis()])?;
+    ANSWERED.run(tx, [id.as_str()])?;
     Ok(())
 }
 
