@@ -292,7 +292,7 @@ mod tests {
     fn results_stand_in_the_order_of_paths_whoever_is_first() {
         let queue = queue(10);
         let (a, b) = (queue.take().unwrap(), queue.take().unwrap());
-        assert_eq!((a.start.path.as_str(), b.start.path.as_str()), ("a", "b"));
+        assert_eq!((&*a.start.path, &*b.start.path), ("a", "b"));
         queue.split(&b.start, vec![run("b", &[2], None)], None, Vec::new());
         queue.split(&a.start, vec![run("a", &[1], None)], None, Vec::new());
         let c = queue.take().unwrap();
