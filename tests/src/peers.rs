@@ -49,7 +49,8 @@ impl Kind {
             Self::DesktopCommander => {
                 let settings = home.join(".claude-server-commander");
                 std::fs::create_dir_all(&settings).ok()?;
-                std::fs::write(settings.join("config.json"), r#"{"telemetryEnabled": false}"#).ok()?;
+                let config = json!({"telemetryEnabled": false, "allowedDirectories": [directory]});
+                std::fs::write(settings.join("config.json"), config.to_string()).ok()?;
                 node(&modules.join("@wonderwhy-er/desktop-commander/dist/index.js"))?
             }
             Self::Claude => {
