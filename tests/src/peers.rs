@@ -75,8 +75,9 @@ impl Kind {
 
     fn write(self, file: &Path, content: &str) -> (&'static str, Value) {
         match self {
-            Self::Filesystem | Self::DesktopCommander => {
-                ("write_file", json!({"path": file, "content": content}))
+            Self::Filesystem => ("write_file", json!({"path": file, "content": content})),
+            Self::DesktopCommander => {
+                ("write_file", json!({"path": file, "content": content, "mode": "rewrite"}))
             }
             Self::Claude => ("Write", json!({"file_path": file, "content": content})),
         }
