@@ -62,6 +62,14 @@ up: build claude ## Start the gateway in the foreground
 	@$(MAKE) --no-print-directory launcher
 	$(BIN)/gatehouse up
 
+.PHONY: doctor
+doctor: build claude ## Look at everything that a gateway from this folder needs
+	$(BIN)/gatehouse doctor
+
+.PHONY: install
+install: build claude ## Two services of your own user with the binaries of this folder
+	$(BIN)/gatehouse install
+
 .PHONY: test
 test: build claude ## All tests of our own: units, the surface, the installed suite
 	@rm -f $(BUILD)/skipped.txt

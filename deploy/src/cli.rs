@@ -304,6 +304,9 @@ pub struct TunnelProfile {
     /// Write to this new file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Take the place of a file that is there
+    #[arg(long, requires = "output")]
+    pub force: bool,
 }
 
 /// `gatehouse skills`.

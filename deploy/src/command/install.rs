@@ -42,6 +42,11 @@ pub(super) async fn install(place: Place, options: Install, screen: &mut Screen)
     for change in disk.install(&plan, options.force)? {
         tell(&change, screen)?;
     }
+    if settings.claude.binary.is_none() {
+        let missed = screen.paint(Style::Attention, "No Claude Code was found, so no session will start.");
+        screen.line(missed)?;
+        screen.line("  → Set CLAUDE_BIN or claude.binary and install again; `gatehouse doctor` says where it was looked for.")?;
+    }
     if !starts {
         screen.line("Nothing was started.")?;
         return Ok(());

@@ -1,9 +1,9 @@
 //! `gatehouse tunnel-profile`.
 
-use std::fs::OpenOptions;
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use crate::cli::TunnelProfile;
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ pub(super) async fn run(place: &Place, options: TunnelProfile, screen: &mut Scre
     match &options.output {
         None => screen.line(text.trim_end())?,
         Some(file) => {
-            write_new(file, &text)?;
+            write(file, &text, options.force)?;
             screen.line(format!("Written: {}", file.display()))?;
             screen.line(format!("Next: tunnel-client run --profile-file {}", absolute(file)?.display()))?;
         }
@@ -33,18 +33,29 @@ pub(super) async fn run(place: &Place, options: TunnelProfile, screen: &mut Scre
     Ok(())
 }
 
-fn absolute(path: &Path) -> Result<std::path::PathBuf, Failure> {
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
 }
 
-fn write_new(file: &Path, text: &str) -> Result<(), Failure> {
+fn write(file: &Path, text: &str, overwrite: bool) -> Result<(), Failure> {
     let cannot = |error: std::io::Error| {
         Failure::failed(format!("cannot write {}: {error}", file.display()))
-            .hint("An existing file is not overwritten: name another, or move it away.")
+            .hint("An existing file is overwritten with --force only.")
     };
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(cannot)?;
+        // Nobody else's business: beside profiles lie keys.
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(cannot)?;
     }
-    let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
-    opened.and_then(|mut file| file.write_all(text.as_bytes())).map_err(cannot)
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    // The old file's permissions may be wide, and what is being written shall never be half there: a new one takes its place.
+    let beside = overwrite.then(|| {
+        let mut name = file.as_os_str().to_owned();
+        name.push(format!(".{}.new", std::process::id()));
+        PathBuf::from(name)
+    });
+    let target = beside.as_deref().unwrap_or(file);
+    let written = options.create_new(true).open(target).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(cannot)?;
+    beside.map_or(Ok(()), |new| std::fs::rename(new, file).map_err(cannot))
 }

@@ -65,6 +65,22 @@ fn a_damaged_file_is_told_in_the_words_of_the_database() {
 }
 
 #[test]
+fn a_ledger_that_cannot_be_read_any_more_is_told_in_the_executors_words() {
+    let patient = Patient::new();
+    let mut up = Up::start(&patient.place, None);
+    up.signal(Signal::SIGTERM);
+    assert_eq!(up.ended().code(), Some(0));
+    let _up = Up::start(&patient.place, None);
+    // All but the header, under the executor's feet; what it has not read yet it will not be able to.
+    for name in ["s/ledger.db", "s/ledger.db-wal"] {
+        let Ok(file) = std::fs::File::options().write(true).open(patient.at(name)) else { continue };
+        let length = file.metadata().unwrap().len();
+        file.write_all_at(&vec![0xff; usize::try_from(length).unwrap().saturating_sub(100)], 100).unwrap();
+    }
+    patient.doctor(&[]).expect("ledger", "failed", "it cannot be looked at");
+}
+
+#[test]
 fn a_store_that_is_nearly_full_warns_and_a_full_one_fails() {
     for (bytes, verdict) in [(900_000, "warning"), (1_100_000, "failed")] {
         let patient = Patient::new().configured("[writing]\ncontent_bytes = 1048576\n");
