@@ -38,7 +38,7 @@ DIST ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
 .PHONY: help
 help: ## This list
 	@echo 'Gatehouse. Targets:'
-	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sort | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
+	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sort | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 34
 
 .PHONY: build
 build: ## Build all binaries (debug)

@@ -22,12 +22,13 @@ const SESSION: &str = "ns_0123456789abcdef0123456789abcdef";
 const ACTION: &str = "toolu_0123456789abcdef01234567";
 
 /// Commands that no test here runs as written: where each is run, or why it cannot be.
-const ELSEWHERE: [(&str, Elsewhere); 12] = [
+const ELSEWHERE: [(&str, Elsewhere); 13] = [
     ("make demo", Elsewhere::Test("cli", "demo_runs_a_whole_session_on_real_files")),
     ("make up", Elsewhere::Test("documents", "the_commands_of_the_documents_run_as_they_are_written")),
-    ("make build claude", Elsewhere::Ci("make test")),
+    ("make doctor", Elsewhere::Test("doctor", "a_gateway_in_order_passes_every_check")),
+    ("make build claude", Elsewhere::Test("documents", "make_starts_what_the_readme_says")),
     ("cargo test -p gatehouse-tests --test contract", Elsewhere::Ci("make test")),
-    ("export GATEHOUSE_SOCKET=", Elsewhere::Test("foreign_automation", "fn script")),
+    ("export GATEHOUSE_SOCKET=", AUTOMATION),
     ("python3 deploy/examples/gatehouse_operator.py list", AUTOMATION),
     ("python3 deploy/examples/gatehouse_operator.py follow", AUTOMATION),
     ("python3 deploy/examples/gatehouse_operator.py undo", AUTOMATION),
@@ -39,10 +40,11 @@ const ELSEWHERE: [(&str, Elsewhere); 12] = [
     ),
     ("target/debug/gatehouse demo", Elsewhere::Test("cli", "demo_runs_a_whole_session_on_real_files")),
 ];
-const AUTOMATION: Elsewhere = Elsewhere::Test(
-    "foreign_automation",
-    "a_python_script_lists_sessions_follows_events_over_a_restart_and_undoes_a_write",
-);
+const AUTOMATION: Elsewhere =
+    Elsewhere::Test("foreign_automation", "the_lines_of_the_guide_run_as_they_are_written");
+
+/// How lines begin that are run here, in a shell as a person has it.
+const HERE: [&str; 3] = [GATEHOUSE, "mkdir -p ", "(umask 077 && cat > "];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Elsewhere {
@@ -147,7 +149,7 @@ fn every_command_in_the_documents_is_run_by_a_test() {
     for Written { command, document, before } in commands() {
         let Some((known, how)) = elsewhere(&command) else {
             assert!(
-                command.starts_with(GATEHOUSE),
+                HERE.iter().any(|begins| command.starts_with(begins)),
                 "{document}: no test runs `{command}`; add where it is run to ELSEWHERE in this file"
             );
             continue;
@@ -251,6 +253,11 @@ async fn the_commands_of_the_documents_run_as_they_are_written() {
         run(&newcomer, line, &command);
     }
     assert!(written.len() >= 8, "the README shows the command line");
+    for (name, mode) in [("", 0o700), ("api-key", 0o600), ("gatehouse.yaml", 0o600)] {
+        let path = newcomer.home.path().join(".config/tunnel-client").join(name);
+        let found = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+        assert_eq!(found & 0o777, mode, "{}: a key lies there", path.display());
+    }
 }
 
 /// Changes a line of the file, and gives the id of the call.
@@ -266,7 +273,8 @@ fn run(newcomer: &Newcomer, line: &Written, command: &str) {
     let home = newcomer.home.path();
     let endless = command.starts_with("target/debug/gatehouse watch");
     let typed = if endless { format!("timeout --signal=INT 2 {command}") } else { command.to_owned() };
-    let output = Newcomer::shell(home, &typed).output().unwrap();
+    // Nothing is typed into what asks for it.
+    let output = Newcomer::shell(home, &typed).stdin(Stdio::null()).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     // 124: it went on until it was stopped.
     let wanted = if endless { 124 } else { 0 };
@@ -367,12 +375,15 @@ fn commands_that_stand_in_a_sentence_are_commands_that_there_are() {
 
 #[test]
 fn make_starts_what_the_readme_says() {
-    for (target, last) in [("demo", "gatehouse demo"), ("up", "gatehouse up")] {
+    let targets = ["demo", "up", "doctor", "install"].map(|name| (name, format!("gatehouse {name}")));
+    let both = Command::new("make").args(["-n", "build", "claude"]).current_dir(repository()).status();
+    assert!(both.unwrap().success());
+    for (target, last) in targets {
         let output = Command::new("make").args(["-n", target]).current_dir(repository()).output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
         assert!(said.contains("cargo build --locked --workspace --bins"), "{said}");
-        assert!(said.trim_end().ends_with(last), "{said}");
+        assert!(said.trim_end().ends_with(&last), "{said}");
     }
 }
 

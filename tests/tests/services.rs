@@ -146,7 +146,9 @@ fn launch_agents_have_their_logs_where_a_person_looks_for_them() {
 fn root_has_to_say_that_root_is_meant_and_a_service_has_a_port_of_its_own() {
     let user = User::new();
     if nix::unistd::geteuid().is_root() {
-        let refused = user.run(&["install", "--dry-run"]);
+        let shown = user.run(&["install", "--dry-run"]);
+        assert!(shown.status.success(), "looking is for everybody: {}", text(&shown.stderr));
+        let refused = user.run(&["install", "--no-start"]);
         assert_eq!(refused.status.code(), Some(2));
         assert!(text(&refused.stderr).contains("--as-root"));
     }

@@ -19,7 +19,9 @@ fn variable(name: &str) -> Option<String> {
 }
 
 pub(super) async fn install(place: Place, options: Install, screen: &mut Screen) -> Result<(), Failure> {
-    refuse_root(options.as_root)?;
+    if !options.dry_run {
+        refuse_root(options.as_root)?;
+    }
     let manager = manager(options.manager, options.dry_run || options.root.is_some())?;
     let binaries = Binaries::beside_this()?;
     let settings = binaries.settings(&place).await?;

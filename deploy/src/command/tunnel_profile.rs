@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::TunnelProfile;
 use crate::failure::Failure;
-use crate::screen::Screen;
+use crate::screen::{Screen, Style};
 use crate::settings::{Binaries, Place};
 use crate::tunnel::{Account, Way, profile};
 
@@ -27,6 +27,14 @@ pub(super) async fn run(place: &Place, options: TunnelProfile, screen: &mut Scre
         Some(file) => {
             write(file, &text, options.force)?;
             screen.line(format!("Written: {}", file.display()))?;
+            if let Some(key) = options.api_key_file.as_deref().filter(|key| !key.is_file()) {
+                let missed = format!(
+                    "The runtime key is not there yet: put it into {}, with mode 0600.",
+                    absolute(key)?.display()
+                );
+                let missed = screen.paint(Style::Attention, &missed);
+                screen.line(missed)?;
+            }
             screen.line(format!("Next: tunnel-client run --profile-file {}", absolute(file)?.display()))?;
         }
     }

@@ -3,6 +3,7 @@
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 
+use gatehouse_tests::processes;
 #[cfg(target_os = "linux")]
 use gatehouse_tests::skip;
 use gatehouse_tests::up::Up;
@@ -15,6 +16,19 @@ fn a_gateway_that_does_not_run_is_missed() {
     let found = Patient::new().doctor(&["--listen", "127.0.0.1:1"]);
     found.expect("executor", "failed", "gatehouse up");
     assert_eq!(found.verdict("ledger"), "-", "nobody is there to be asked");
+}
+
+#[test]
+fn an_executor_that_hangs_does_not_hang_the_doctor() {
+    let patient = Patient::new();
+    let up = Up::start(&patient.place, None);
+    let executor = up.child("executor-svc").expect("it runs");
+    processes::signal(executor, Signal::SIGSTOP);
+    let found = patient.doctor(&[]);
+    processes::signal(executor, Signal::SIGCONT);
+    found.expect("executor", "failed", "one is there and says nothing");
+    found.expect("front_ready", "failed", "does not reach its executor");
+    patient.doctor(&[]).expect("executor", "ok", "");
 }
 
 /// Runs a gateway once, so that there is a ledger with entries, and lets `damage` have its file.
