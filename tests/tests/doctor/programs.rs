@@ -104,9 +104,9 @@ fn a_canary_that_gets_through_a_layer_is_told_by_what_it_could_do() {
     let found = with_faulty_launcher(r#"s/"hidden":\[[^]]*\]\}\]/"hidden":[]/"#);
     found.expect("sandbox_canaries", "failed", "a confined program could: read |");
     found.expect("sandbox_canaries", "failed", "Do not let sessions run commands here");
-    // What may be read may be written.
+    // What should only be read may be written.
     let found = with_faulty_launcher(
-        r#"s/"readable":(\[[^]]*\]\}\])(.*)"writable":\[\]/"readable":\1\2"writable":\1/"#,
+        r#"s/"readable":(\[[^]]*\]\}\])(.*)"writable":\[\]/"readable":[]\2"writable":\1/"#,
     );
     found.expect("sandbox_canaries", "failed", "a confined program could: write |");
     // Nothing may be read: that everything else is denied too proves nothing.
