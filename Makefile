@@ -219,6 +219,7 @@ launcher: ## Put a static sandbox-launch, which starts faster, beside the binari
 	if ! [ -d "$$(rustc --print target-libdir --target $(MUSL) 2>/dev/null)" ]; then \
 		echo "make launcher: Rust has no standard library for $(MUSL) here; the ordinary launcher stays"; exit; \
 	fi; \
+	echo 'make launcher: building a launcher that starts faster (long only the first time)'; \
 	cargo build --locked --release --target $(MUSL) -p gatehouse-sandbox --bin sandbox-launch; \
 	for folder in $(BUILD)/debug $(BUILD)/release; do \
 		if [ -x $$folder/sandbox-launch ]; then \
