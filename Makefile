@@ -31,9 +31,7 @@ FOREIGN := foreign foreign_projects foreign_report foreign_automation services_i
 ROUNDS ?= 5
 # Some two hours.
 CHAOS_ROUNDS ?= 2000
-# Not yet aarch64-apple-darwin: the front and the shim link without an SDK, the executor asks for the frameworks Security and
-# CoreFoundation, of which Zig has no stubs.
-DIST ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
+DIST ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu aarch64-apple-darwin
 
 .PHONY: help
 help: ## This list
@@ -247,6 +245,10 @@ check-arm: ## The same for Linux on 64-bit ARM
 .PHONY: dist
 dist: ## Release archives for Linux and (never run) macOS, with their hashes, in the build folder's dist/
 	.ci/dist $(BUILD) $(DIST)
+
+.PHONY: dist-check
+dist-check: claude ## Look into those archives, and work with the one for this machine in an empty directory
+	.ci/dist-check $(BUILD) $(CLAUDE_BIN)
 
 .PHONY: fmt
 fmt: ## Format
