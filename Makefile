@@ -36,7 +36,7 @@ DIST ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu aarch64-apple-darwin
 .PHONY: help
 help: ## This list
 	@echo 'Gatehouse. Targets:'
-	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sort | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
+	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sort | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 34
 
 .PHONY: build
 build: ## Build all binaries (debug)
@@ -59,6 +59,14 @@ demo: build claude ## A whole session of the real Claude Code on this repository
 up: build claude ## Start the gateway in the foreground
 	@$(MAKE) --no-print-directory launcher
 	$(BIN)/gatehouse up
+
+.PHONY: doctor
+doctor: build claude ## Look at everything that a gateway from this folder needs
+	$(BIN)/gatehouse doctor
+
+.PHONY: install
+install: build claude ## Two services of your own user with the binaries of this folder
+	$(BIN)/gatehouse install
 
 .PHONY: test
 test: build claude ## All tests of our own: units, the surface, the installed suite
@@ -146,19 +154,57 @@ soak: build claude ## The installed suite again and again (ROUNDS=5), long prope
 		CHAOS_ROUNDS=60 $(MAKE) --no-print-directory installed; done
 	@echo 'make soak: $(ROUNDS) rounds passed'
 
+# Each piece keeps its tables in the build folder's bench/; `bench-tables` puts what lies there into docs/performance.md.
+# GATEHOUSE_BENCH_COMPARE=1: whoever cannot find what it compares with, fails.
+BENCH := turns calls first weight many search search-cold ledger writes launch
+BENCH_TREE := $(BUILD)/bench-tree
+export GATEHOUSE_BENCH_PEERS := $(BENCH_PEERS)
+
 .PHONY: bench
-bench: claude $(BENCH_PEERS)/ready ## Measure what docs/performance.md tells (release build)
+bench: bench-build ## Measure everything beside its peers, and put the figures into docs/performance.md (release build)
+	@for piece in $(BENCH); do $(MAKE) --no-print-directory bench-$$piece; done
+	@$(MAKE) --no-print-directory bench-tables
+
+.PHONY: bench-build
+bench-build: claude $(BENCH_PEERS)/ready ## Build and bring what the benches need, and measure nothing
 	cargo build --locked --release --workspace --bins
 	@$(MAKE) --no-print-directory launcher
-	cargo bench --locked -p gatehouse-tests
-	cargo run --locked --release -p executor-svc --example ledger_bench -- $(BUILD)
+	cargo bench --locked --no-run -p gatehouse-tests --benches
+	cargo bench --locked --no-run -p executor-svc --bench writes
+	cargo bench --locked --no-run -p gatehouse-sandbox --bench launch
+	cargo test --locked --release --no-run -p gatehouse-tests --test many_sessions
+	cargo build --locked --release -p executor-svc --examples
+	$(BUILD)/release/examples/search_bench make $(BENCH_TREE)
+
+.PHONY: $(BENCH:%=bench-%) bench-tables
+bench-turns: ## Turns: from Claude Code's request to ChatGPT and back
+	cargo bench --locked -p gatehouse-tests --bench turns
+bench-calls: ## A small Read and a small Write, beside other servers of files
+	cargo bench --locked -p gatehouse-tests --bench calls
+bench-first: ## From a start to the first pending turn
+	cargo bench --locked -p gatehouse-tests --bench first_turn
+bench-weight: ## Memory, sizes of the binaries, cold starts
+	cargo bench --locked -p gatehouse-tests --bench weight
+bench-many: ## 200 sessions that wait
+	GATEHOUSE_BENCH_FIGURES=$(BUILD)/bench MANY_SESSIONS=200 MANY_SECONDS=15 MANY_WATCHED=60 \
+		cargo test --locked --release -p gatehouse-tests --test many_sessions -- --nocapture
+bench-search: ## Searching with a warm cache
+	$(BUILD)/release/examples/search_bench run $(BENCH_TREE)
+bench-search-cold: ## Searching with a cold one; only root can empty it
+	if [ "$$(id -u)" = 0 ]; then $(BUILD)/release/examples/search_bench run $(BENCH_TREE) --cold; \
+	else echo 'bench-search-cold: only root can empty the page cache; not measured'; fi
+bench-ledger: ## A ledger of a million entries
+	$(BUILD)/release/examples/ledger_bench $(BUILD)
+bench-writes: ## Changing files
 	cargo bench --locked -p executor-svc --bench writes
+bench-launch: ## Launching in the sandbox
 	launchers=$(BUILD)/release/sandbox-launch; \
 	if [ -x $(STATIC_LAUNCHER) ]; then launchers+=:$(STATIC_LAUNCHER); fi; \
-	GATEHOUSE_BENCH_PEERS=$(BENCH_PEERS) GATEHOUSE_BENCH_LAUNCHER=$$launchers \
-		cargo bench --locked -p gatehouse-sandbox --bench launch
+	GATEHOUSE_BENCH_LAUNCHER=$$launchers cargo bench --locked -p gatehouse-sandbox --bench launch
+bench-tables: ## Put the figures that were kept into docs/performance.md
+	cargo run --locked --quiet --release -p gatehouse-figures -- docs/performance.md
 
-# Other people's sandboxes, to be measured beside ours.
+# Other people's programs, to be measured beside ours.
 $(BENCH_PEERS)/ready: sandbox/benches/peers/package.json sandbox/benches/peers/package-lock.json
 	mkdir -p $(BENCH_PEERS)
 	cp $^ $(BENCH_PEERS)/

@@ -1,12 +1,15 @@
-//! Times `FindFiles`, `SearchText` and `Read` beside `fd`, `rg` and `sed` on the same tree, run about.
+//! Times `FindFiles`, `SearchText` and `Read` beside `fd`, `rg` and `sed` on the same tree, in turn.
 //!
 //! ```sh
 //! cargo run --release -p executor-svc --example search_bench -- make /tmp/tree        # 100,000 files, 1 GB
-//! cargo run --release -p executor-svc --example search_bench -- run /tmp/tree [--cold] [--rounds N]
+//! cargo run --release -p executor-svc --example search_bench -- run /tmp/tree [--cold] [--rounds N] [--only WORD]
 //! ```
 //!
-//! `--cold` empties the page cache before each run and needs root. The other tools' output goes through
-//! `LC_ALL=C sort`, since ours is sorted. A ratio below 1.00 means that ours was faster.
+//! Ours is the tool itself, asked for more than it gives to anybody else: no number of items and no size of the receipt
+//! ends it, except where the row says so. `--cold` empties the page cache before each run and needs root. The other tools'
+//! output goes through `LC_ALL=C sort`, since ours is sorted. What is found is counted on both sides, once.
+
+#![allow(clippy::print_stdout, reason = "a measurement")]
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,9 +20,12 @@ use std::time::{Duration, Instant};
 
 use executor_svc::cancel::Cancel;
 use executor_svc::files::{FilePolicy, FilePolicyConfig, Profile, SessionFiles, canonical_root};
-use executor_svc::tools::{self, CheckedInput, ReceiptBudget, ToolContext, ToolName};
+use executor_svc::tools::{
+    self, FindFilesInput, ReadInput, ReadingInput, ReceiptBudget, SearchTextInput, ToolContext,
+};
+use gatehouse_figures::{Comparison, Goal, Place, Table, Unit};
 use gatehouse_proto::ids::ToolCallId;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -31,9 +37,10 @@ const BIG: &str = "big.log";
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["make", dir] if Path::new(dir).join(BIG).exists() => Ok(()),
         ["make", dir] => make(Path::new(dir)),
         ["run", dir, options @ ..] => run(Path::new(dir), options),
-        _ => Err("usage: search_bench make DIR | run DIR [--cold] [--rounds N]".into()),
+        _ => Err("usage: search_bench make DIR | run DIR [--cold] [--rounds N] [--only WORD]".into()),
     }
 }
 
@@ -88,89 +95,146 @@ fn make(top: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Whether ours is held to the limits of a reply.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Limits {
+    Lifted,
+    Kept,
+}
+
 /// Something to time on both sides.
 struct Case {
     name: &'static str,
-    tool: ToolName,
-    input: Value,
+    input: ReadingInput,
+    limits: Limits,
     other: String,
 }
 
-fn cases(top: &Path, fd: &str) -> Vec<Case> {
-    let dir = top.display();
-    let search = |name, text: &str, fold: bool| Case {
-        name,
-        tool: ToolName::SearchText,
-        input: json!({"text": text, "case_insensitive": fold, "exclude_glob": BIG}),
-        other: format!(
-            "rg -F {} --hidden -n -g '!{BIG}' '{text}' {dir} | LC_ALL=C sort",
-            if fold { "-i" } else { "" }
-        ),
+/// More than there is.
+const ALL: Option<u64> = Some(u64::MAX);
+
+fn search(name: &'static str, text: &str, fold: bool, limits: Limits, dir: &Path) -> Case {
+    let input = SearchTextInput {
+        text: text.to_owned(),
+        case_insensitive: fold,
+        exclude_glob: Some(BIG.to_owned()),
+        limit: if limits == Limits::Lifted { ALL } else { Some(1000) },
+        ..SearchTextInput::default()
     };
-    let mut cases = vec![
-        search("SearchText, absent", "AbsentNeedle", false),
-        search("SearchText, 40 matches", "RareNeedle", false),
-        search("SearchText, 40 matches, any case", "rareneedle", true),
-        search("SearchText, everywhere", "receipt", false),
-        Case {
-            name: "FindFiles, everything",
-            tool: ToolName::FindFiles,
-            input: json!({"limit": 2000}),
-            other: format!("{fd} . {dir} | LC_ALL=C sort"),
-        },
-        Case {
-            name: "FindFiles, 10 by name",
-            tool: ToolName::FindFiles,
-            input: json!({"name_contains": "file_01234"}),
-            other: format!("{fd} -F file_01234 {dir} | LC_ALL=C sort"),
-        },
-        Case {
-            name: "FindFiles, absent",
-            tool: ToolName::FindFiles,
-            input: json!({"name_contains": "no-such-name"}),
-            other: format!("{fd} -F no-such-name {dir} | LC_ALL=C sort"),
-        },
-    ];
-    for (name, line) in [("Read, near the start of 1 GB", 1_000), ("Read, near the end of 1 GB", 10_000_000)]
-    {
-        cases.push(Case {
-            name,
-            tool: ToolName::Read,
-            input: json!({"file_path": top.join(BIG), "start_line": line, "max_lines": 100}),
-            other: format!("sed -n '{line},{}p' {dir}/{BIG}", line + 99),
-        });
-    }
-    cases
+    let fold = if fold { "-i" } else { "" };
+    let other = format!("rg -F {fold} --hidden -n -g '!{BIG}' '{text}' {} | LC_ALL=C sort", dir.display());
+    Case { name, input: ReadingInput::SearchText(input), limits, other }
+}
+
+fn find(name: &'static str, contains: &str, dir: &Path, fd: &str) -> Case {
+    let input = FindFilesInput {
+        name_contains: Some(contains).filter(|text| !text.is_empty()).map(str::to_owned),
+        limit: ALL,
+        ..FindFilesInput::default()
+    };
+    let pattern = if contains.is_empty() { ".".to_owned() } else { format!("-F {contains}") };
+    let other = format!("{fd} {pattern} {} | LC_ALL=C sort", dir.display());
+    Case { name, input: ReadingInput::FindFiles(input), limits: Limits::Lifted, other }
+}
+
+fn read(name: &'static str, line: u64, dir: &Path) -> Case {
+    let input = ReadInput {
+        file_path: dir.join(BIG).display().to_string(),
+        start_line: Some(line),
+        max_lines: Some(100),
+        start_column: None,
+    };
+    let other = format!("sed -n '{line},{}p' {}/{BIG}", line + 99, dir.display());
+    Case { name, input: ReadingInput::Read(input), limits: Limits::Kept, other }
+}
+
+fn cases(top: &Path, fd: &str) -> Vec<Case> {
+    let lifted = Limits::Lifted;
+    vec![
+        search("SearchText, absent", "AbsentNeedle", false, lifted, top),
+        search("SearchText, 40 matches", "RareNeedle", false, lifted, top),
+        search("SearchText, 40 matches, any case", "rareneedle", true, lifted, top),
+        search("SearchText, half a million matches", "größe commit", false, lifted, top),
+        search(
+            "SearchText, the first 1,000 of 7 million, as a reply has them",
+            "receipt",
+            false,
+            Limits::Kept,
+            top,
+        ),
+        find("FindFiles, all 102,000", "", top, fd),
+        find("FindFiles, 10 by name", "file_01234", top, fd),
+        find("FindFiles, absent", "no-such-name", top, fd),
+        read("Read, near the start of 1 GB", 1_000, top),
+        read("Read, near the end of 1 GB", 10_000_000, top),
+    ]
+}
+
+fn option<'a>(options: &[&'a str], name: &str) -> Option<&'a str> {
+    options.iter().position(|option| *option == name).and_then(|at| options.get(at + 1)).copied()
 }
 
 fn run(top: &Path, options: &[&str]) -> Result<(), Failure> {
     let cold = options.contains(&"--cold");
-    let rounds = options.iter().position(|o| *o == "--rounds").and_then(|at| options.get(at + 1));
-    let rounds: usize = rounds.map_or(Ok(if cold { 3 } else { 7 }), |text| text.parse())?;
+    let rounds = option(options, "--rounds").map_or(Ok(if cold { 3 } else { 7 }), str::parse)?;
+    let only = option(options, "--only").unwrap_or_default();
     let top = top.canonicalize()?;
     let policy = Arc::new(FilePolicy::new(FilePolicyConfig::default())?);
     let root = canonical_root(&top, Profile::ReadOnly, &policy)?;
     let files = Arc::new(SessionFiles::new(root, policy));
-    let fd = ["fd", "fdfind"]
-        .into_iter()
-        .find(|name| installed(name))
-        .ok_or("neither fd nor fdfind is installed")?;
-    println!(
-        "{:<34} {:>10} {:>10} {:>7}",
+    let mut table = Table::new(Comparison::head(
         if cold { "cold cache" } else { "warm cache" },
-        "ours",
-        "other",
-        "ratio"
-    );
-    for case in cases(&top, fd) {
-        let (mut ours, mut others) = (Vec::new(), Vec::new());
-        for _ in 0..rounds {
-            ours.push(timed(cold, || perform(&case, &files))?);
-            others.push(timed(cold, || shell(&case.other))?);
+        "`rg -F`, `fd`, `sed`; sorted",
+    ));
+    let fd = ["fd", "fdfind"].into_iter().find(|name| installed(name));
+    for missing in [("fd", fd.is_some()), ("rg", installed("rg"))].into_iter().filter(|(_, there)| !there) {
+        table.absent(missing.0);
+    }
+    let cases = cases(&top, fd.unwrap_or("fd"));
+    for case in cases.iter().filter(|case| case.name.contains(only)) {
+        table.row(measured(case, &files, cold, rounds)?.row());
+    }
+    if only.is_empty() {
+        table.save(if cold { Place::SearchCold } else { Place::SearchWarm })?;
+    } else {
+        println!("{}", table.markdown());
+    }
+    Ok(())
+}
+
+fn measured(
+    case: &Case,
+    files: &Arc<SessionFiles>,
+    cold: bool,
+    rounds: usize,
+) -> Result<Comparison, Failure> {
+    let goal = if case.limits == Limits::Lifted || case.name.starts_with("Read") {
+        Goal::AtMost(1.0)
+    } else {
+        Goal::None
+    };
+    let mut pair = Comparison::new(case.name, Unit::Time, goal);
+    let is_there = installed(case.other.split(' ').next().unwrap_or_default());
+    if case.limits == Limits::Lifted && is_there {
+        agree(case, files)?;
+    }
+    for _ in 0..rounds {
+        pair.ours(timed(cold, || perform(case, files).map(drop))?);
+        if is_there {
+            pair.other(timed(cold, || shell(&case.other))?);
         }
-        let (ours, other) = (median(ours), median(others));
-        let ratio = ours.as_secs_f64() / other.as_secs_f64();
-        println!("{:<34} {:>8.1}ms {:>8.1}ms {ratio:>7.2}", case.name, millis(ours), millis(other));
+    }
+    Ok(pair)
+}
+
+/// Both find the same number.
+fn agree(case: &Case, files: &Arc<SessionFiles>) -> Result<(), Failure> {
+    let receipt: Value = serde_json::from_str(&perform(case, files)?)?;
+    let ours = ["matches", "entries"].iter().find_map(|items| receipt[*items].as_array()).map_or(0, Vec::len);
+    let output = Command::new("sh").args(["-c", &case.other]).output()?;
+    let others = output.stdout.split_inclusive(|byte| *byte == b'\n').count();
+    if receipt["truncated"] == true || ours != others {
+        return Err(format!("{}: ours found {ours}, the other {others}", case.name).into());
     }
     Ok(())
 }
@@ -180,36 +244,29 @@ fn installed(name: &str) -> bool {
         .is_some_and(|path| std::env::split_paths(&path).any(|dir: PathBuf| dir.join(name).is_file()))
 }
 
-fn timed(cold: bool, work: impl FnOnce() -> Result<(), Failure>) -> Result<Duration, Failure> {
+fn timed(cold: bool, work: impl FnOnce() -> Result<(), Failure>) -> Result<f64, Failure> {
     if cold {
         Command::new("sync").status()?;
         fs::write("/proc/sys/vm/drop_caches", "3")?;
     }
     let start = Instant::now();
     work()?;
-    Ok(start.elapsed())
+    Ok(start.elapsed().as_secs_f64())
 }
 
-fn perform(case: &Case, files: &Arc<SessionFiles>) -> Result<(), Failure> {
-    let CheckedInput::Reading(input) = tools::check(case.tool, &case.input)? else {
-        return Err("not a reading tool".into());
-    };
+/// The receipt.
+fn perform(case: &Case, files: &Arc<SessionFiles>) -> Result<String, Failure> {
     let deadline = Instant::now() + Duration::from_secs(300);
     let context = ToolContext { files: Arc::clone(files), cancel: Cancel::default(), deadline };
-    let receipt = tools::perform(&input, &context, ReceiptBudget::MAX, &ToolCallId::mint());
-    if receipt.ok { Ok(()) } else { Err(receipt.json.into()) }
+    let budget = match case.limits {
+        Limits::Lifted => ReceiptBudget::WITHOUT_BOUND,
+        Limits::Kept => ReceiptBudget::MAX,
+    };
+    let receipt = tools::perform(&case.input, &context, budget, &ToolCallId::mint());
+    if receipt.ok { Ok(receipt.json) } else { Err(receipt.json.into()) }
 }
 
 fn shell(command: &str) -> Result<(), Failure> {
     Command::new("sh").args(["-c", command]).stdout(Stdio::null()).status()?;
     Ok(())
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or_default()
-}
-
-fn millis(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
 }

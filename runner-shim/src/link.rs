@@ -29,12 +29,10 @@ use verdict::Verdict;
 
 type Client = RunnerClient<InterceptedService<Channel, Credentials>>;
 
-/// Between two heartbeats. A lost connection is noticed at once, by the call that is open; this is for the lease's time.
-const HEARTBEAT: Duration = Duration::from_secs(5);
 /// How long an answer that needs no waiting may take.
 const PROMPT: Duration = Duration::from_secs(10);
 /// How long one `AwaitReply` is held open by the executor.
-const HOLD: Duration = Duration::from_secs(30);
+const HOLD: Duration = Duration::from_secs(45);
 /// The first and the longest pause before asking again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
@@ -145,7 +143,7 @@ impl Link {
             let lease_was_over = self.is_alone();
             match self.heartbeat_once().await {
                 Ok(reply) if reply.end_run => return Parting::Ordered,
-                Ok(_) => tokio::time::sleep(HEARTBEAT).await,
+                Ok(reply) => tokio::time::sleep(lease::until_next_heartbeat(reply.lease_seconds_left)).await,
                 Err(Verdict::Refused(_)) => return Parting::Refused,
                 Err(Verdict::Lost) if lease_was_over => return Parting::Alone,
                 Err(Verdict::Lost) => tokio::time::sleep(PAUSES.1).await,

@@ -1,7 +1,7 @@
-//! Start to first pending turn, beside `claude --bare -p` to its first model request; and what the processes weigh.
+//! Start to first pending turn, beside `claude --bare -p` to its first model request.
 //!
-//! `make bench`, or `cargo bench -p gatehouse-tests --bench first_turn`. Prints a table for docs/performance.md. The two
-//! are measured in turn, in one run, so that whatever else the machine does meets both.
+//! `make bench`, or `cargo bench -p gatehouse-tests --bench first_turn`. The two are measured in turn, in one run, so that
+//! whatever else the machine does meets both. `GATEHOUSE_BENCH_ROUNDS`: another number of rounds.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,51 +17,42 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use gatehouse::chatgpt::Start;
+use gatehouse_figures::{Comparison, Goal, Place, Table, Unit};
 use gatehouse_tests::binaries;
 use gatehouse_tests::gateway::{Gateway, Setup};
-use gatehouse_tests::processes;
 
-const ROUNDS: usize = 15;
+const ROUNDS: usize = 25;
+/// The first launch also asks Claude Code for its version.
+const WARM: usize = 1;
 
-/// Milliseconds: median, and the first and third quartile.
-struct Spread {
-    median: f64,
-    quartiles: (f64, f64),
-}
-
-impl Spread {
-    fn of(mut times: Vec<Duration>) -> Self {
-        times.sort();
-        let at = |part: usize| times[(times.len() - 1) * part / 4].as_secs_f64() * 1000.0;
-        Self { median: at(2), quartiles: (at(1), at(3)) }
-    }
-
-    fn row(&self, name: &str) {
-        let (low, high) = self.quartiles;
-        println!("| {name} | {:.0} ms | {low:.0}–{high:.0} ms |", self.median);
-    }
+fn rounds() -> usize {
+    std::env::var("GATEHOUSE_BENCH_ROUNDS").map_or(ROUNDS, |text| text.parse().unwrap())
 }
 
 #[tokio::main]
 async fn main() {
     let Some(claude) = binaries::claude() else { return };
-    let mut gateway = Gateway::start(Setup::with_claude(claude.clone())).await;
-    let (mut ours, mut bare) = (Vec::new(), Vec::new());
-    for round in 0..ROUNDS {
-        bare.push(first_request(&claude));
+    let mut gateway =
+        Gateway::start(Setup::with_claude(claude.clone()).environment("GATEHOUSE_LOG", "warn")).await;
+    let mut table = Table::new(Comparison::head("what", "`claude --bare -p` to its first request"));
+    let mut pair = Comparison::new(
+        "`native_session_start` to the first pending turn, confined",
+        Unit::Time,
+        Goal::AtMost(1.1),
+    );
+    for round in 0..WARM + rounds() {
+        let bare = first_request(&claude);
         let begin = Instant::now();
         let mut brain = gateway.session(&Start::new(format!("round {round}"), "/")).await;
-        ours.push(begin.elapsed());
-        if round + 1 == ROUNDS {
-            weigh(&gateway, &brain);
+        let ours = begin.elapsed();
+        if round >= WARM {
+            pair.other(bare.as_secs_f64());
+            pair.ours(ours.as_secs_f64());
         }
         brain.stop("measured").await.expect("the session stops");
     }
-    let (ours, bare) = (Spread::of(ours), Spread::of(bare));
-    println!("\n| {ROUNDS} rounds | median | quartiles |\n| --- | --- | --- |");
-    bare.row("`claude --bare -p` to its first model request");
-    ours.row("`native_session_start` to the first pending turn");
-    println!("| ratio | {:.2} | |", ours.median / bare.median);
+    table.row(pair.row());
+    table.save(Place::FirstTurn).unwrap();
     gateway.finish().await;
 }
 
@@ -110,30 +101,4 @@ fn first_request(claude: &Path) -> Duration {
     child.kill().expect("it can be ended");
     child.wait().expect("it can be waited for");
     took
-}
-
-/// Resident memory of each process while a session waits.
-fn weigh(gateway: &Gateway, brain: &gatehouse::chatgpt::Brain) {
-    println!("\n| process, one session waiting | resident | of that its own |\n| --- | --- | --- |");
-    for (name, pids) in [
-        ("executor-svc", gateway.executor_pid().into_iter().collect::<Vec<_>>()),
-        ("mcp-front", gateway.front_pid().into_iter().collect()),
-        ("runner-shim", processes::shims_of(&gateway.runtime_dir())),
-        ("claude", processes::claude_of(brain.state().claude_session_id()).into_iter().collect()),
-    ] {
-        for pid in pids {
-            let (resident, own) = memory(pid);
-            println!("| {name} | {resident:.1} MiB | {own:.1} MiB |");
-        }
-    }
-}
-
-/// Resident and anonymous memory in MiB.
-fn memory(pid: u32) -> (f64, f64) {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let field = |name: &str| {
-        let line = status.lines().find(|line| line.starts_with(name));
-        line.and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok()).unwrap_or_default() / 1024.0
-    };
-    (field("VmRSS:"), field("RssAnon:"))
 }

@@ -20,7 +20,9 @@ pub mod dice;
 pub mod gateway;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod hijack;
+pub mod memory;
 pub mod patient;
+pub mod peers;
 pub mod places;
 pub mod processes;
 pub mod raw;

@@ -190,7 +190,9 @@ fn launch_agents_say_to_launchd_what_it_has_to_know() {
 fn root_has_to_say_that_root_is_meant_and_a_service_has_a_port_of_its_own() {
     let user = User::new();
     if nix::unistd::geteuid().is_root() {
-        let refused = user.run(&["install", "--dry-run"]);
+        let shown = user.run(&["install", "--dry-run"]);
+        assert!(shown.status.success(), "looking is for everybody: {}", text(&shown.stderr));
+        let refused = user.run(&["install", "--no-start"]);
         assert_eq!(refused.status.code(), Some(2));
         assert!(text(&refused.stderr).contains("--as-root"));
     }

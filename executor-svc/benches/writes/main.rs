@@ -1,5 +1,5 @@
 //! What changing a file durably costs, beside what it cannot cost less than: `make bench`, or
-//! `cargo bench -p executor-svc --bench writes`. Prints the tables of docs/performance.md.
+//! `cargo bench -p executor-svc --bench writes`. Makes the tables of docs/performance.md.
 //!
 //! Bare is a loop of temporary file, fsync, rename and fsync of the directory, on the same disk; where a ledger belongs to
 //! it, with as many commits of SQLite (WAL, `synchronous=FULL`), of small rows, as the path needs. Ours and bare are
@@ -28,6 +28,8 @@ use bare::{Group, Single};
 use editing::House;
 use replacing::Ours;
 use table::{Pairs, Spent, Unit, timed};
+
+use gatehouse_figures::{Goal, Place};
 
 /// How large the files are.
 const BYTES: usize = 8 * 1024;
@@ -82,19 +84,28 @@ fn main() {
         "Files of {} KiB; alone {alone} rounds, side by side {bursts} bursts of {MANY}.\n",
         BYTES / 1024
     );
-    replacing(&top, alone, bursts, runtime.handle());
-    runtime.block_on(editing(&top, alone, bursts));
+    let tables = [table::table("alone"), table::table("32 side by side")];
+    let [replaced, edited] =
+        [replacing(&top, alone, bursts, runtime.handle()), runtime.block_on(editing(&top, alone, bursts))];
+    let places = [Place::WritesAlone, Place::WritesTogether];
+    for (((place, table), mut rows), more) in places.into_iter().zip(tables).zip(replaced).zip(edited) {
+        rows.extend(more);
+        table::save(place, table, &rows);
+    }
 }
 
+/// Rows of the one who is alone, and of many.
+type Rows = [Vec<Pairs>; 2];
+
 /// The replacement of a file, without and with keeping its contents.
-fn replacing(top: &Path, alone: usize, bursts: usize, runtime: &tokio::runtime::Handle) {
+fn replacing(top: &Path, alone: usize, bursts: usize, runtime: &tokio::runtime::Handle) -> Rows {
     let root = top.join("replacing");
     std::fs::create_dir(&root).unwrap();
     let files = files(&root);
     let ours = Ours::new(&root, top, runtime.clone());
     let (single, group) = (Single::open(&top.join("single.db")), Group::open(&top.join("group.db")));
-    let mut plain = Pairs::new("replacing", Unit::Each);
-    let mut kept = Pairs::new("replacing, contents kept (1 commit)", Unit::Each);
+    let mut plain = Pairs::new("replacing", Unit::Each, Goal::AtMost(1.3));
+    let mut kept = Pairs::new("replacing, contents kept (1 commit)", Unit::Each, Goal::AtMost(1.3));
     for _ in 0..alone {
         plain.add(1, timed(|| ours.replace(&files[0])), timed(|| bare::replace(&files[0])));
         kept.add(
@@ -106,8 +117,8 @@ fn replacing(top: &Path, alone: usize, bursts: usize, runtime: &tokio::runtime::
             }),
         );
     }
-    let mut plain_many = Pairs::new("replacing", Unit::Second);
-    let mut kept_many = Pairs::new("replacing, contents kept (1 commit)", Unit::Second);
+    let mut plain_many = Pairs::new("replacing", Unit::Second, Goal::AtLeast(0.8));
+    let mut kept_many = Pairs::new("replacing, contents kept (1 commit)", Unit::Second, Goal::AtLeast(0.8));
     for _ in 0..bursts {
         let bare = side_by_side(REPLACEMENTS, |n| bare::replace(&files[n]));
         plain_many.add(MANY * REPLACEMENTS, side_by_side(REPLACEMENTS, |n| ours.replace(&files[n])), bare);
@@ -121,12 +132,11 @@ fn replacing(top: &Path, alone: usize, bursts: usize, runtime: &tokio::runtime::
             bare,
         );
     }
-    table::print("alone", &[plain, kept]);
-    table::print("32 side by side", &[plain_many, kept_many]);
+    [vec![plain, kept], vec![plain_many, kept_many]]
 }
 
 /// Whole edits, from the reply that asks for them to the receipt.
-async fn editing(top: &Path, alone: usize, bursts: usize) {
+async fn editing(top: &Path, alone: usize, bursts: usize) -> Rows {
     let root = top.join("editing");
     std::fs::create_dir(&root).unwrap();
     let files = files(&root);
@@ -137,7 +147,8 @@ async fn editing(top: &Path, alone: usize, bursts: usize) {
     }
     let (single, group) =
         (Single::open(&top.join("single-edit.db")), Group::open(&top.join("group-edit.db")));
-    let mut one = Pairs::new("Edit: authorised, prepared, made, receipt (3 commits)", Unit::Each);
+    let mut one =
+        Pairs::new("Edit: authorised, prepared, made, receipt (3 commits)", Unit::Each, Goal::AtMost(1.3));
     for _ in 0..alone {
         sessions[0].open_turn().await;
         let started = Spent::until_now();
@@ -145,7 +156,7 @@ async fn editing(top: &Path, alone: usize, bursts: usize) {
         let ours = started.since();
         one.add(1, ours, timed(|| bare::edit(&files[0], 2, 1, || single.commit())));
     }
-    let mut many = Pairs::new("Edit, with its turn (4 commits)", Unit::Second);
+    let mut many = Pairs::new("Edit, with its turn (4 commits)", Unit::Second, Goal::AtLeast(0.8));
     let (group, files) = (Arc::new(group), Arc::new(files));
     for _ in 0..bursts {
         let started = Spent::until_now();
@@ -166,6 +177,5 @@ async fn editing(top: &Path, alone: usize, bursts: usize) {
         });
         many.add(MANY * EDITS, ours, bare);
     }
-    table::print("alone", &[one]);
-    table::print("32 side by side", &[many]);
+    [vec![one], vec![many]]
 }

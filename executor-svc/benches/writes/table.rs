@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use gatehouse_figures::{Goal, Place, Spread, Table, Unit as Shown};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
@@ -47,6 +48,7 @@ pub fn timed(work: impl FnOnce()) -> Spent {
 pub struct Pairs {
     name: &'static str,
     unit: Unit,
+    goal: Goal,
     ours: Vec<f64>,
     bare: Vec<f64>,
     ratios: Vec<f64>,
@@ -56,10 +58,11 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    pub const fn new(name: &'static str, unit: Unit) -> Self {
+    pub const fn new(name: &'static str, unit: Unit, goal: Goal) -> Self {
         Self {
             name,
             unit,
+            goal,
             ours: Vec::new(),
             bare: Vec::new(),
             ratios: Vec::new(),
@@ -71,7 +74,7 @@ impl Pairs {
     /// Adds a pair that was measured in turn: so many of each were done.
     pub fn add(&mut self, done: usize, ours: Spent, bare: Spent) {
         let in_unit = |time: Duration| match self.unit {
-            Unit::Each => time.as_secs_f64() * 1e6 / done as f64,
+            Unit::Each => time.as_secs_f64() / done as f64,
             Unit::Second => done as f64 / time.as_secs_f64(),
         };
         self.done += done;
@@ -83,35 +86,34 @@ impl Pairs {
     }
 }
 
-/// The first quartile, the median and the third.
-fn spread(numbers: &[f64]) -> (f64, f64, f64) {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let at = |part: usize| sorted[(sorted.len() - 1) * part / 4];
-    (at(1), at(2), at(3))
-}
-
-pub fn print(title: &str, rows: &[Pairs]) {
-    println!("| {title} | ours | bare | medians' ratio | ratio, pair by pair | processor time of each |");
-    println!("| --- | --- | --- | --- | --- | --- |");
+/// Keeps the rows as a table of docs/performance.md.
+pub fn save(place: Place, mut table: Table, rows: &[Pairs]) {
     for row in rows {
-        let shown = |numbers: &[f64]| {
-            let (low, middle, high) = spread(numbers);
-            match row.unit {
-                Unit::Each => format!("{middle:.0} µs ({low:.0}–{high:.0})"),
-                Unit::Second => format!("{middle:.0} a second ({low:.0}–{high:.0})"),
-            }
+        let unit = match row.unit {
+            Unit::Each => Shown::Time,
+            Unit::Second => Shown::PerSecond,
         };
-        let (low, middle, high) = spread(&row.ratios);
-        let ratio = spread(&row.ours).1 / spread(&row.bare).1;
-        let [processor, bare] = row.processor.map(|all| all.as_secs_f64() * 1e6 / row.done as f64);
-        println!(
-            "| {} | {} | {} | {ratio:.2} | {middle:.2} ({low:.2}–{high:.2}) | {processor:.0} and {bare:.0} µs ({:.2}) |",
-            row.name,
+        let shown = |numbers: &[f64]| Spread::of(numbers).unwrap().show(unit);
+        let ratio = Spread::of(&row.ours).unwrap().median / Spread::of(&row.bare).unwrap().median;
+        let Spread { low, median, high } = Spread::of(&row.ratios).unwrap();
+        let [ours, bare] = row.processor.map(|all| all.as_secs_f64() / row.done as f64);
+        let [goal, reached] = row.goal.cells(Some(ratio), |wanted| format!("{wanted}"));
+        table.row([
+            row.name.to_owned(),
             shown(&row.ours),
             shown(&row.bare),
-            processor / bare
-        );
+            format!("{ratio:.2}"),
+            format!("{median:.2} ({low:.2}–{high:.2})"),
+            format!("{} and {} ({:.2})", Shown::Time.show(ours), Shown::Time.show(bare), ours / bare),
+            goal,
+            reached,
+        ]);
     }
-    println!();
+    table.save(place).unwrap();
+}
+
+/// The empty table; made before anything is measured.
+pub fn table(title: &str) -> Table {
+    let head = ["ours", "bare", "ratio", "pair by pair", "processor time of each", "goal", "reached"];
+    Table::new([title].into_iter().chain(head))
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use gatehouse_figures::{Comparison, Goal, Place as Where, Table, Unit};
 use gatehouse_proto::socket::{Role, channel};
 use gatehouse_proto::v1::front_client::FrontClient;
 use gatehouse_proto::v1::operator_client::OperatorClient;
@@ -20,7 +21,6 @@ const CALLS: usize = 1000;
 
 /// A state directory, and the daemon on it.
 struct Place {
-    name: &'static str,
     top: PathBuf,
     session: Option<SessionReply>,
     entries: u64,
@@ -37,7 +37,7 @@ impl Drop for Daemon {
 }
 
 impl Place {
-    fn new(top: &Path, name: &'static str) -> Self {
+    fn new(top: &Path, name: &str) -> Self {
         let top = top.join(name);
         for folder in ["s", "r", "h", "p"] {
             std::fs::create_dir_all(top.join(folder)).unwrap();
@@ -45,7 +45,7 @@ impl Place {
         // Without a launcher a session fails at once; it is there to be asked about.
         let config = format!("[claude]\nhelper_dir = {:?}\n", top.join("h"));
         std::fs::write(top.join("config.toml"), config).unwrap();
-        Self { name, top, session: None, entries: 0 }
+        Self { top, session: None, entries: 0 }
     }
 
     fn operator(&self) -> OperatorClient<Channel> {
@@ -99,16 +99,6 @@ impl Place {
     }
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times[times.len() / 2]
-}
-
-fn row(what: &str, empty: Duration, full: Duration) {
-    let (empty, full) = (empty.as_secs_f64() * 1000.0, full.as_secs_f64() * 1000.0);
-    println!("| {what} | {empty:.2} ms | {full:.2} ms | {:.2} |", full / empty);
-}
-
 #[tokio::main]
 async fn main() {
     let mut arguments = std::env::args().skip(1).peekable();
@@ -127,26 +117,27 @@ async fn main() {
     fill::fill(&full.top.join("s"), entries).await;
     let size = full.top.join("s/ledger.db").metadata().unwrap().len() >> 20;
     println!("filled in {:.0} s: {size} MiB", began.elapsed().as_secs_f64());
-    starts(&mut empty, &mut full).await;
-    calls(&mut empty, &mut full).await;
+    let began = starts(&mut empty, &mut full).await;
+    // Made now that their number is known.
+    let entries = format!("{} entries", full.entries);
+    let mut table = Table::new(["what", &entries, "empty", "ratio", "goal", "reached"]);
+    table.row(began.row());
+    calls(&mut empty, &mut full, &mut table).await;
+    table.note(format!("The ledger has {size} MiB."));
+    table.save(Where::LargeLedger).unwrap();
 }
 
-async fn starts(empty: &mut Place, full: &mut Place) {
-    let (mut of_empty, mut of_full) = (Vec::new(), Vec::new());
+async fn starts(empty: &mut Place, full: &mut Place) -> Comparison {
+    let mut pair = Comparison::new("start to the first answer", Unit::Time, Goal::AtMost(2.0));
     for _ in 0..STARTS {
         // In turn, so that whatever else the machine does meets both.
-        of_empty.push(empty.start().await.1);
-        of_full.push(full.start().await.1);
+        pair.other(empty.start().await.1.as_secs_f64());
+        pair.ours(full.start().await.1.as_secs_f64());
     }
-    println!(
-        "\n| {} entries beside {} | {} | {} | ratio |",
-        full.entries, empty.entries, empty.name, full.name
-    );
-    println!("| --- | --- | --- | --- |");
-    row("start of the executor to its first answer", median(of_empty), median(of_full));
+    pair
 }
 
-async fn calls(empty: &mut Place, full: &mut Place) {
+async fn calls(empty: &mut Place, full: &mut Place, table: &mut Table) {
     let (_one, _other) = (empty.start().await, full.start().await);
     empty.begin().await;
     full.begin().await;
@@ -177,12 +168,19 @@ async fn calls(empty: &mut Place, full: &mut Place) {
         }
     }
     let [of_empty, of_full] = times;
-    for ((what, one), other) in
-        ["status", "health", "list of live sessions"].into_iter().zip(of_empty).zip(of_full)
-    {
-        row(what, median(one), median(other));
+    let goals = [Goal::AtMost(1.1), Goal::None, Goal::None];
+    let names = ["status", "health", "list of live sessions"];
+    for (index, (name, goal)) in names.into_iter().zip(goals).enumerate() {
+        let mut pair = Comparison::new(name, Unit::Time, goal);
+        of_empty[index].iter().for_each(|time| pair.other(time.as_secs_f64()));
+        of_full[index].iter().for_each(|time| pair.ours(time.as_secs_f64()));
+        table.row(pair.row());
     }
     let began = Instant::now();
     let found = operators[1].verify_ledger(v1::VerifyLedgerRequest {}).await.unwrap().into_inner();
-    println!("\nverification of all of it: {:.1} s, whole: {}", began.elapsed().as_secs_f64(), found.ok);
+    assert!(found.ok, "{}", found.message);
+    table.note(format!(
+        "`gatehouse verify`, which goes through all of it, took {:.1} s.",
+        began.elapsed().as_secs_f64()
+    ));
 }

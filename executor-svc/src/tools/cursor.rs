@@ -51,7 +51,7 @@ pub(super) fn read(text: &str, mark: &str) -> Result<Cursor, InputFault> {
         "end" => u64::MAX,
         line => line.parse().map_err(|_| malformed())?,
     };
-    let path = next()?.to_owned();
+    let path = next()?.into();
     if version != "1" {
         return Err(malformed());
     }
@@ -73,7 +73,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_cursor_comes_back_as_it_was(dev in any::<u64>(), ino in any::<u64>(), line in any::<u64>(), path in "[^\0]{0,40}") {
-            let position = Position { path, line };
+            let position = Position { path: path.into(), line };
             let text = write((dev, ino), "0123456789ab", &position);
             prop_assert_eq!(read(&text, "0123456789ab").unwrap(), Cursor { directory: (dev, ino), position });
             prop_assert!(read(&text, "0123456789ac").is_err());

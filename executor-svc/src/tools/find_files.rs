@@ -5,6 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use gatehouse_proto::codes::ActionCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::ToolContext;
 use super::cursor::{self, Cursor};
@@ -176,15 +177,15 @@ impl Filter {
 
 /// One entry of an answer.
 #[derive(Debug, Serialize)]
-struct Found {
-    path: String,
+struct Found<'a> {
+    path: &'a str,
     kind: &'static str,
     bytes: u64,
     modified: String,
 }
 
 impl Visitor for Filter {
-    type Item = Found;
+    type Item = Box<RawValue>;
     type Scratch = ();
     const CHEAP: bool = true;
 
@@ -201,7 +202,7 @@ impl Visitor for Filter {
         target: &Target<'_>,
         after: u64,
         (): &mut (),
-        items: &mut Vec<(u64, Found)>,
+        items: &mut Vec<(u64, Box<RawValue>)>,
     ) -> Result<(), Reason> {
         if after > 0 {
             return Ok(());
@@ -213,8 +214,11 @@ impl Visitor for Filter {
             EntryKind::Symlink => FileKind::Symlink,
             EntryKind::Other => FileKind::Other,
         };
-        let path = target.real().to_string_lossy().into_owned();
-        items.push((1, Found { path, kind: kind.as_str(), bytes, modified: timestamp(modified) }));
+        let real = target.real();
+        let path = &real.to_string_lossy();
+        let found = Found { path, kind: kind.as_str(), bytes, modified: timestamp(modified) };
+        // Written here, where many do it at the same time; text and numbers can always be written.
+        items.extend(to_raw_value(&found).ok().map(|json| (1, json)));
         Ok(())
     }
 }

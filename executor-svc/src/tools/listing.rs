@@ -62,8 +62,7 @@ pub(super) fn answer<V>(
     frame: &Frame<'_>,
 ) -> Receipt
 where
-    V: Visitor,
-    V::Item: Serialize,
+    V: Visitor<Item = Box<RawValue>>,
 {
     match walked(question, visitor, ctx) {
         Ok((top, Walked { cut: Some((Cut::Cancelled, _)), .. })) => {
@@ -116,16 +115,14 @@ fn walked<V: Visitor>(
 }
 
 /// Takes as many items as fit, and says where to go on.
-fn written<T: Serialize>(
+fn written(
     top: &OpenDirectory,
     question: &Question<'_>,
-    walked: &Walked<T>,
+    walked: &Walked<Box<RawValue>>,
     items: Items,
     frame: &Frame<'_>,
 ) -> Receipt {
     let directory = top.path.to_string_lossy();
-    let json: Vec<Box<RawValue>> =
-        walked.items.iter().filter_map(|(_, item)| serde_json::value::to_raw_value(item).ok()).collect();
     let cursor_at = |position: &Position| cursor::write(top.identity(), &question.mark, position);
     let everything = walked.tally_up_to(None);
     let mut answer = Answer {
@@ -140,8 +137,8 @@ fn written<T: Serialize>(
     };
     // Counts up to an earlier place are no longer than those of everything.
     let room = frame.room_beside(&answer);
-    let fits = fitting(&json, walked, room, &cursor_at);
-    let cut = if fits < json.len() {
+    let fits = fitting(walked, room, &cursor_at);
+    let cut = if fits < walked.items.len() {
         let last = fits.checked_sub(1).and_then(|last| walked.items.get(last));
         let before = || question.cursor.as_ref().map(|cursor| cursor.position.clone()).unwrap_or_default();
         Some(("receipt_size", last.map_or_else(before, |(position, _)| position.clone())))
@@ -150,7 +147,7 @@ fn written<T: Serialize>(
     };
     let tally = walked.tally_up_to(cut.as_ref().map(|(_, position)| position));
     let next = cut.as_ref().map(|(_, position)| cursor_at(position));
-    let shown: Vec<&RawValue> = json.iter().take(fits).map(AsRef::as_ref).collect();
+    let shown: Vec<&RawValue> = walked.items.iter().take(fits).map(|(_, item)| item.as_ref()).collect();
     answer.files_searched = (items == Items::Matches).then_some(tally.visited());
     answer.skipped = tally.skipped();
     answer.truncated = cut.is_some();
@@ -164,31 +161,29 @@ fn written<T: Serialize>(
 }
 
 /// How many items fit into `room` together with the cursor that then is needed.
-fn fitting<T>(
-    json: &[Box<RawValue>],
-    walked: &Walked<T>,
-    room: usize,
-    cursor_at: &impl Fn(&Position) -> String,
-) -> usize {
+fn fitting(walked: &Walked<Box<RawValue>>, room: usize, cursor_at: &impl Fn(&Position) -> String) -> usize {
     let cost_of = |position: &Position| {
         serde_json::to_string(&cursor_at(position)).map_or(usize::MAX, |text| text.len())
     };
-    let (mut used, mut fits) = (0_usize, 0);
-    for (index, (item, (position, _))) in json.iter().zip(&walked.items).enumerate() {
+    let all = walked.items.len();
+    // What the cursor takes behind so many items.
+    let end_of = |count: usize| match (&walked.cut, walked.items.get(count - 1)) {
+        (Some((_, end)), _) if count == all => cost_of(end),
+        (None, _) if count == all => 0,
+        (_, Some((position, _))) => cost_of(position),
+        (_, None) => usize::MAX,
+    };
+    let mut used = 0_usize;
+    let mut sums: Vec<usize> = Vec::with_capacity(all);
+    for (_, item) in &walked.items {
         used = used.saturating_add(item.get().len() + 1);
         if used > room {
-            return fits;
+            break;
         }
-        let end = match &walked.cut {
-            Some((_, end)) if index + 1 == json.len() => cost_of(end),
-            None if index + 1 == json.len() => 0,
-            _ => cost_of(position),
-        };
-        if used.saturating_add(end) <= room {
-            fits = index + 1;
-        }
+        sums.push(used);
     }
-    fits
+    // Cursors are dear: only those of the last few that could be the last one are written.
+    (1..=sums.len()).rev().find(|count| sums[count - 1].saturating_add(end_of(*count)) <= room).unwrap_or(0)
 }
 
 const fn name_of(cut: Cut) -> &'static str {

@@ -20,6 +20,9 @@ impl ReceiptBudget {
     /// The smallest: sixteen calls in one reply. Every tool can say something useful within it.
     pub const MIN: Self = Self(24 * 1024);
 
+    /// No bound at all. No reply has it: it is for whoever wants everything on this machine, such as a measurement.
+    pub const WITHOUT_BOUND: Self = Self(usize::MAX);
+
     /// The budget of each call in a reply of so many calls: min(64, 384 / n) KiB.
     #[must_use]
     pub const fn for_calls(calls: usize) -> Self {

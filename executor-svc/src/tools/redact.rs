@@ -75,7 +75,12 @@ fn is_placeholder(secret: &str) -> bool {
 /// `text` from byte `from` on, with every password replaced, up to the first line end and within `room` bytes of JSON.
 /// The second value says whether something was cut off.
 pub(super) fn line_from(text: &str, from: usize, room: usize) -> (String, bool) {
-    let mut spans = secret_spans(text).into_iter().peekable();
+    let spans = secret_spans(text);
+    let line = text[from..].split('\n').next().unwrap_or_default();
+    if spans.is_empty() && json_len(line) <= room {
+        return (line.strip_suffix('\r').unwrap_or(line).to_owned(), false);
+    }
+    let mut spans = spans.into_iter().peekable();
     let (mut out, mut cost, mut at) = (String::new(), 0, from);
     while let Some(c) = text[at..].chars().next().filter(|c| *c != '\n') {
         while spans.next_if(|span| span.end <= at).is_some() {}

@@ -13,6 +13,7 @@ use std::time::Instant;
 use gatehouse_proto::codes::ActionCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use self::excerpt::{Excerpt, Source, excerpt};
 use self::needle::{Case, Needle};
@@ -171,8 +172,8 @@ struct Searcher {
 
 /// One match of an answer.
 #[derive(Debug, Serialize)]
-struct Match {
-    path: String,
+struct Match<'a> {
+    path: &'a str,
     line: u64,
     column: u64,
     text: String,
@@ -250,7 +251,7 @@ impl Searcher {
 }
 
 impl Visitor for Searcher {
-    type Item = Match;
+    type Item = Box<RawValue>;
     type Scratch = Vec<u8>;
     const CHEAP: bool = false;
 
@@ -277,31 +278,22 @@ impl Visitor for Searcher {
         target: &Target<'_>,
         after: u64,
         buffer: &mut Vec<u8>,
-        items: &mut Vec<(u64, Match)>,
+        items: &mut Vec<(u64, Box<RawValue>)>,
     ) -> Result<(), Reason> {
         let (mut file, bytes) = target.open()?;
         let found = self.search_file(&mut file, bytes, after, buffer)?;
         if found.is_empty() {
             return Ok(());
         }
-        let path = target.real().to_string_lossy().into_owned();
-        items.extend(found.into_iter().map(|(hit, shown)| {
+        let real = target.real();
+        let path = &real.to_string_lossy();
+        for (hit, shown) in found {
             let Excerpt { text, text_column, text_cut, before, after } = shown;
-            let path = path.clone();
-            (
-                hit.line,
-                Match {
-                    path,
-                    line: hit.line,
-                    column: hit.column,
-                    text,
-                    text_column,
-                    text_cut,
-                    before,
-                    after,
-                },
-            )
-        }));
+            let (line, column) = (hit.line, hit.column);
+            let found = Match { path, line, column, text, text_column, text_cut, before, after };
+            // Written here, where many do it at the same time; text and numbers can always be written.
+            items.extend(to_raw_value(&found).ok().map(|json| (line, json)));
+        }
         Ok(())
     }
 }

@@ -18,6 +18,9 @@ pub(super) struct LeaseClock {
 const GRACE: Duration = Duration::from_secs(15);
 /// How long a shim waits for its first contact.
 const FIRST_CONTACT: Duration = Duration::from_secs(30);
+/// Between two heartbeats, at least and at most. A lost connection is noticed at once, by the call that is open; they are for
+/// the lease's time. They are most of what a waiting session costs, so they are rare where a lease is long.
+const HEARTBEAT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(15));
 /// Longer than any lease; keeps the sum far from overflow.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
@@ -38,9 +41,20 @@ impl LeaseClock {
     }
 }
 
+/// When the executor is to be heard again: after a quarter of what is left of the lease, within bounds.
+pub(super) fn until_next_heartbeat(seconds_left: u64) -> Duration {
+    Duration::from_secs(seconds_left / 4).clamp(HEARTBEAT.0, HEARTBEAT.1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn heartbeats_are_rare_where_a_lease_is_long_and_never_rarer_than_their_bound() {
+        let after = |left| until_next_heartbeat(left).as_secs();
+        assert_eq!([0, 19, 40, 60, 1800, u64::MAX].map(after), [5, 5, 10, 15, 15, 15]);
+    }
 
     #[test]
     fn the_lease_is_out_only_when_the_executor_stays_away_for_longer() {

@@ -1,33 +1,29 @@
 //! Measuring all ways in turns, and telling the medians.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use gatehouse_figures::{Goal, Place, Spread, Table, Unit};
 use gatehouse_sandbox::launch::Launcher;
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
 
 use super::launches::Way;
 
 const ROUNDS: usize = 50;
+const BUBBLEWRAP: &str = "bubblewrap";
 
 struct Row {
     name: String,
     way: Way,
+    /// Seconds.
     times: Vec<f64>,
-    processor: Vec<f64>,
 }
 
 impl Row {
     fn new(name: impl Into<String>, way: Way) -> Self {
-        Self { name: name.into(), way, times: Vec::new(), processor: Vec::new() }
+        Self { name: name.into(), way, times: Vec::new() }
     }
 
     async fn measure(&mut self) {
-        let used = processor_time();
-        self.times.push(milliseconds(self.way.once().await.unwrap()));
-        self.processor.push(milliseconds(processor_time() - used));
+        self.times.push(self.way.once().await.unwrap().as_secs_f64());
     }
 
     fn is_ours(&self) -> bool {
@@ -35,22 +31,8 @@ impl Row {
     }
 }
 
-fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
-}
-
-/// Of all processes that were waited for so far, also by those that we have waited for. What bubblewrap leaves behind is
-/// not in it: nobody waits for that.
-fn processor_time() -> Duration {
-    let used = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
-    let sum = used.user_time().num_microseconds() + used.system_time().num_microseconds();
-    Duration::from_micros(sum.try_into().unwrap())
+fn median(times: &[f64]) -> f64 {
+    Spread::of(times).unwrap().median
 }
 
 /// The launchers that are measured, each with what its row is called.
@@ -60,16 +42,22 @@ fn launchers() -> Vec<(String, Launcher)> {
         || vec![PathBuf::from(env!("CARGO_BIN_EXE_sandbox-launch"))],
         |list| std::env::split_paths(&list).collect(),
     );
-    let name = |path: &Path| if paths.len() == 1 { String::new() } else { format!(" ({})", path.display()) };
-    paths.iter().map(|path| (name(path), Launcher::at(path))).collect()
+    paths.iter().map(|path| (kind(path).to_owned(), Launcher::at(path))).collect()
+}
+
+/// One without a C library that is linked at each start lies in the folder of its own target.
+fn kind(path: &Path) -> &'static str {
+    let is_static = path.iter().any(|part| part.to_string_lossy().ends_with("-musl"));
+    if is_static { "static launcher" } else { "ordinary launcher" }
 }
 
 fn rows() -> (Vec<Row>, Vec<String>) {
     let mut rows = vec![Row::new("plain fork and exec", Way::Plain)];
     for (name, launcher) in launchers() {
-        rows.push(Row::new(format!("launched, not confined{name}"), Way::Unconfined(launcher.clone())));
-        rows.push(Row::new(format!("in our sandbox{name}"), Way::Ours(launcher.clone())));
-        rows.push(Row::new(format!("the same, its end told{name}"), Way::OursToTheEnd(launcher)));
+        let unconfined = format!("{name}, nothing confined");
+        rows.push(Row::new(unconfined, Way::Unconfined(launcher.clone())));
+        rows.push(Row::new(format!("{name}, until the end is told"), Way::OursToTheEnd(launcher.clone())));
+        rows.push(Row::new(format!("{name}, until its keeper is gone too"), Way::Ours(launcher)));
     }
     let peers = std::env::var_os("GATEHOUSE_BENCH_PEERS").map_or_else(
         // Beside the folder of the profile.
@@ -78,7 +66,7 @@ fn rows() -> (Vec<Row>, Vec<String>) {
     );
     let mut absent = Vec::new();
     for (name, way) in [
-        ("bubblewrap", Way::bubblewrap()),
+        (BUBBLEWRAP, Way::bubblewrap()),
         ("sandbox-runtime", Way::sandbox_runtime(&peers)),
         ("codex sandbox", Way::codex(&peers)),
     ] {
@@ -90,8 +78,10 @@ fn rows() -> (Vec<Row>, Vec<String>) {
     (rows, absent)
 }
 
-/// Measures, and prints the table.
+/// Measures, and keeps the table.
 pub async fn measure() {
+    let mut table =
+        Table::new(["launch of `/bin/true`", "whole", "over a plain start", "beside", "goal", "reached"]);
     let (rows, mut absent) = rows();
     // A sandbox that is installed and does not work here is as good as absent. The first launch also warms up.
     let mut working = Vec::new();
@@ -110,35 +100,52 @@ pub async fn measure() {
             row.measure().await;
         }
     }
-    print(&working, &absent);
+    absent.iter().for_each(|name| table.absent(name));
+    save(&working, table);
 }
 
-fn print(rows: &[Row], absent: &[String]) {
-    let mut out = std::io::stdout().lock();
+fn save(rows: &[Row], mut table: Table) {
     let plain = median(&rows[0].times);
-    let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
-    writeln!(out, "{:<width$} {:>9} {:>12} {:>9}", "medians, ms", "time", "over plain", "processor").unwrap();
+    let others: Vec<&Row> = rows.iter().filter(|row| matches!(row.way, Way::Other(..))).collect();
     for row in rows {
-        let time = median(&row.times);
-        let processor = median(&row.processor);
-        writeln!(out, "{:<width$} {time:9.2} {:12.2} {processor:9.2}", row.name, time - plain).unwrap();
+        let ratios: Vec<String> = others.iter().map(|other| ratio(row, other, plain)).collect();
+        let over = median(&row.times) - plain;
+        let cells =
+            [row.name.clone(), Spread::of(&row.times).unwrap().show(Unit::Time), Unit::Time.show(over)];
+        let ratios = if row.is_ours() { ratios.join(", ") } else { String::new() };
+        let [goal, reached] = goal(row, &others, plain);
+        table.row(cells.into_iter().chain([ratios, goal, reached]));
     }
-    for ours in rows.iter().filter(|row| row.is_ours()) {
-        let time = median(&ours.times);
-        for other in rows.iter().filter(|row| matches!(row.way, Way::Other(..))) {
-            let others = median(&other.times);
-            let over = (time - plain) / (others - plain);
-            writeln!(
-                out,
-                "{} to {}: {:.3} whole, {over:.3} over plain",
-                ours.name,
-                other.name,
-                time / others
-            )
-            .unwrap();
-        }
+    table.save(Place::Launch).unwrap();
+}
+
+/// Ours to another's: what is over a plain start, and the whole.
+fn ratio(ours: &Row, other: &Row, plain: f64) -> String {
+    let (time, others) = (median(&ours.times), median(&other.times));
+    format!(
+        "{:.2} of {}'s overhead ({:.2} of the whole)",
+        (time - plain) / (others - plain),
+        other.name,
+        time / others
+    )
+}
+
+/// Of the overhead: at most 0.6 of bubblewrap's, a tenth of everybody else's.
+fn goal(ours: &Row, others: &[&Row], plain: f64) -> [String; 2] {
+    if !matches!(ours.way, Way::OursToTheEnd(_)) {
+        return [String::new(), String::new()];
     }
-    for name in absent {
-        writeln!(out, "{name}: not installed, or does not work here; not measured").unwrap();
-    }
+    let over = |row: &Row| median(&row.times) - plain;
+    let reached = others.iter().all(|other| {
+        let wanted = if other.name == BUBBLEWRAP { 0.6 } else { 0.1 };
+        Goal::AtMost(wanted).is_reached(over(ours) / over(other))
+    });
+    let reached = if others.is_empty() {
+        "not measured"
+    } else if reached {
+        "yes"
+    } else {
+        "**no**"
+    };
+    ["at most 0.6 of bubblewrap's, 0.1 of the others'".to_owned(), reached.to_owned()]
 }

@@ -2,6 +2,7 @@
 //! up, and that no reply is lost or taken twice while front and executor are restarted again and again.
 //!
 //! `MANY_SESSIONS` says how many (40), `MANY_SECONDS` for how long there are restarts (15), one every ten seconds at most.
+//! With `GATEHOUSE_BENCH_FIGURES` what is measured is kept for docs/performance.md.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gatehouse::chatgpt::{Call, Start, fresh_id};
+use gatehouse_figures::{Place, Table};
 use gatehouse_proto::v1::{Attachment, ListSessionsRequest};
 use gatehouse_tests::binaries::binary;
 use gatehouse_tests::dice::Dice;
@@ -27,8 +29,8 @@ use tokio::task::JoinSet;
 
 /// How many sessions are started at the same time.
 const AT_A_TIME: usize = 6;
-/// How long the idle gateway is watched.
-const WATCHED: Duration = Duration::from_secs(8);
+/// How long the idle gateway is watched, unless `MANY_WATCHED` says otherwise (in seconds).
+const WATCHED: u64 = 8;
 /// What the whole gateway may use of one processor for each waiting session; with debug builds.
 const IDLE_SHARE: f64 = 0.001;
 /// What executor and front may use of one processor beside that.
@@ -52,8 +54,7 @@ async fn waiting_sessions_cost_next_to_nothing_and_survive_restarts() {
     println!("{count} sessions wait after {:.1} s", began.elapsed().as_secs_f64());
     sessions.iter().for_each(|session| gateway.learn(session.brain()));
 
-    let idle = measure::idle(&gateway, WATCHED).await;
-    measure::memory(&gateway, count);
+    let idle = measure::idle(&gateway, Duration::from_secs(number("MANY_WATCHED", WATCHED)), count).await;
     wake_ups(&mut sessions, &project).await;
     let replies = storm(&mut gateway, sessions, &project, Duration::from_secs(seconds)).await;
     once_each(&gateway, &replies).await;
@@ -100,6 +101,7 @@ async fn reply(session: &mut Patient, call: &Value) -> String {
 /// From a reply to the next turn, one session after the other.
 async fn wake_ups(sessions: &mut [Patient], project: &Project) {
     let (call, mut times) = (read(project), Vec::new());
+    let mut table = Table::new(["what", "p50", "p99", "longest", "goal (p99)", "reached"]);
     for _ in 0..2 {
         for session in sessions.iter_mut() {
             let began = Instant::now();
@@ -107,7 +109,8 @@ async fn wake_ups(sessions: &mut [Patient], project: &Project) {
             times.push(began.elapsed());
         }
     }
-    println!("reply, one Read, next turn: {}", Spread::of(times));
+    measure::wakes(&mut table, &times);
+    measure::keep(&table, Place::ManyWakes);
 }
 
 /// Everybody replies now and then, while front and executor come and go. Gives the id of every acknowledged reply.

@@ -3,7 +3,14 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use gatehouse_figures::{Goal, Place, Table, Unit};
+use gatehouse_tests::memory::Memory;
 use gatehouse_tests::{Gateway, processes};
+
+/// What the gateway may use while nobody asks it anything, of one processor, in hundredths.
+const QUIET: Goal = Goal::AtMost(1.0);
+/// How soon ChatGPT has its next turn.
+const SOON: Goal = Goal::AtMost(0.020);
 
 /// Times: the middle one, and the one that one in a hundred exceeds.
 pub struct Spread {
@@ -45,61 +52,70 @@ fn kinds(gateway: &Gateway) -> Vec<(&'static str, Vec<u32>)> {
     ]
 }
 
-/// Processor time of a process so far.
+/// Processor time of a process so far, all of its threads that there are: to the nanosecond, not in the clock's ticks.
 fn processor_time(pid: u32) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let fields: Vec<&str> =
-        stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
-    let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or_default();
-    // Hundredths of a second, on every Linux that we run on.
-    Duration::from_millis((ticks(11) + ticks(12)) * 10)
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let of = |thread: std::fs::DirEntry| -> Option<u64> {
+        std::fs::read_to_string(thread.path().join("schedstat")).ok()?.split(' ').next()?.parse().ok()
+    };
+    Duration::from_nanos(threads.filter_map(of).sum())
 }
 
 /// Watches the gateway while nothing happens; what it used in all, as a share of one processor.
-pub async fn idle(gateway: &Gateway, window: Duration) -> f64 {
+pub async fn idle(gateway: &Gateway, window: Duration, sessions: usize) -> f64 {
     let used = |pids: &[u32]| pids.iter().map(|pid| processor_time(*pid)).sum::<Duration>();
     let kinds = kinds(gateway);
+    let title = format!("{sessions} sessions that wait");
+    let mut table = Table::new([
+        &title,
+        "processor, of one",
+        "resident",
+        "in proportion",
+        "its own",
+        "for each session",
+        "goal (processor)",
+        "reached",
+    ]);
     let before: Vec<Duration> = kinds.iter().map(|(_, pids)| used(pids)).collect();
     let began = Instant::now();
     tokio::time::sleep(window).await;
     let watched = began.elapsed();
-    let mut all = 0.0;
+    let (mut all, mut held) = (0.0, Memory::default());
     for ((name, pids), before) in kinds.iter().zip(before) {
         let share = (used(pids).saturating_sub(before)).as_secs_f64() / watched.as_secs_f64();
-        println!(
-            "idle for {:.0} s: {} {name} used {:.2} % of a processor",
-            watched.as_secs_f64(),
-            pids.len(),
-            share * 100.0
-        );
-        all += share;
+        let memory = pids.iter().map(|pid| Memory::of(*pid)).fold(Memory::default(), |sum, one| sum + one);
+        row(&mut table, &format!("{} {name}", pids.len()), share, memory, sessions, Goal::None);
+        (all, held) = (all + share, held + memory);
     }
+    row(&mut table, "all of it", all, held, sessions, QUIET);
+    table.note(format!("Watched for {:.0} s.", watched.as_secs_f64()));
+    keep(&table, Place::ManyIdle);
     all
 }
 
-/// Prints what the processes hold: each kind, and for each session.
-pub fn memory(gateway: &Gateway, sessions: usize) {
-    for (name, pids) in kinds(gateway) {
-        let sum = |of: fn(u32) -> u64| pids.iter().map(|pid| of(*pid)).sum::<u64>() as f64 / 1024.0;
-        let (resident, proportional) = (sum(resident_kib), sum(proportional_kib));
-        println!(
-            "memory: {} {name}: {resident:.1} MiB resident, {proportional:.1} MiB in proportion; {:.2} MiB for each session",
-            pids.len(),
-            proportional / sessions as f64
-        );
+fn row(table: &mut Table, name: &str, share: f64, memory: Memory, sessions: usize, goal: Goal) {
+    let sizes = memory.mebibytes();
+    let each = sizes[1] / sessions as f64;
+    let mut cells = vec![Unit::Percent.show(share * 100.0)];
+    cells.extend(sizes.map(|size| Unit::Mebibytes.show(size)));
+    cells.push(format!("{each:.2} MiB"));
+    table.measured(name, &cells, Unit::Percent, share * 100.0, goal);
+}
+
+/// How soon a turn came, as a table.
+pub fn wakes(table: &mut Table, times: &[Duration]) {
+    let seconds: Vec<f64> = times.iter().map(Duration::as_secs_f64).collect();
+    let at = |hundredths| gatehouse_figures::percentile(&seconds, hundredths).unwrap_or_default();
+    let cells = [50, 99, 100].map(|hundredths| Unit::Time.show(at(hundredths)));
+    let name = format!("a reply with one Read, until the next turn is there ({} times)", times.len());
+    table.measured(&name, &cells, Unit::Time, at(99), SOON);
+}
+
+/// A bench keeps its tables; a test only shows them.
+pub fn keep(table: &Table, place: Place) {
+    if std::env::var_os("GATEHOUSE_BENCH_FIGURES").is_some() {
+        table.save(place).unwrap();
+    } else {
+        println!("{}", table.markdown());
     }
-}
-
-fn field(text: &str, name: &str) -> u64 {
-    let line = text.lines().find(|line| line.starts_with(name));
-    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or_default()
-}
-
-fn resident_kib(pid: u32) -> u64 {
-    field(&std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default(), "VmRSS:")
-}
-
-/// Pages that several processes share, shared out among them; zero where we may not ask.
-fn proportional_kib(pid: u32) -> u64 {
-    field(&std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default(), "Pss:")
 }

@@ -69,8 +69,8 @@ pub(super) struct Home {
 
 #[derive(Debug)]
 pub(super) struct RunEntry {
-    /// Below the top.
-    pub path: String,
+    /// Below the top; shared with whatever is found there.
+    pub path: Arc<str>,
     pub name: CString,
     pub kind: EntryKind,
     /// Set if it is left out.
@@ -93,8 +93,8 @@ impl Pending {
     /// Where it begins in the order.
     pub(super) fn start(&self) -> Position {
         let path = match self {
-            Self::Directory(directory) if directory.path.is_empty() => String::new(),
-            Self::Directory(directory) => format!("{}/", directory.path),
+            Self::Directory(directory) if directory.path.is_empty() => Arc::default(),
+            Self::Directory(directory) => format!("{}/", directory.path).into(),
             Self::Run(run) => run.entries.first().map(|entry| entry.path.clone()).unwrap_or_default(),
         };
         Position { path, line: 0 }
@@ -112,7 +112,7 @@ impl Pending {
         };
         let home = Arc::new(Home { path: String::new(), identity: (0, 0), mount });
         let entry = RunEntry {
-            path: path.to_owned(),
+            path: path.into(),
             name: CString::default(),
             kind: EntryKind::Other,
             skip: None,

@@ -15,6 +15,7 @@ mod split;
 mod tally;
 mod worker;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -26,7 +27,7 @@ pub(crate) use worker::Target;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Position {
     /// The path below the top. A directory's own contents come behind its path and a slash.
-    pub(crate) path: String,
+    pub(crate) path: Arc<str>,
     /// The line within it; `u64::MAX` for all of it.
     pub(crate) line: u64,
 }

@@ -4,7 +4,7 @@
 //! it consists of. What lies before the first piece that is pending or being worked on is final.
 
 use std::collections::BTreeMap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::directory::Pending;
 use super::tally::{Reason, Tally};
@@ -18,7 +18,7 @@ pub(super) struct Finished<T> {
     pub items: Vec<(Position, T)>,
     pub events: Events,
     /// Set when it could not be finished: the path that was being visited.
-    pub stopped: Option<String>,
+    pub stopped: Option<Arc<str>>,
 }
 
 /// What happened to the entries of a run.
@@ -27,7 +27,7 @@ pub(super) enum Events {
     /// A run without items: an answer never ends inside one.
     Summed(Tally),
     /// Path by path, in order; `None` is a visit.
-    Each(Vec<(String, Option<Reason>)>),
+    Each(Vec<(Arc<str>, Option<Reason>)>),
 }
 
 impl Events {
@@ -85,7 +85,7 @@ struct State<T> {
     items: Vec<(Position, T)>,
     counted: Counted,
     /// The path that was being visited when the first unfinished run was stopped.
-    stopped: Option<String>,
+    stopped: Option<Arc<str>>,
     /// 0 if that path is still to be visited, `u64::MAX` if it is passed by.
     stopped_line: u64,
     cut: Option<Cut>,
@@ -238,7 +238,7 @@ impl<T> State<T> {
         let Some(path) = self.stopped.clone().filter(|_| nothing_done && self.cut == Some(Cut::Time)) else {
             return;
         };
-        let start = Position { path: path.clone(), line: 0 };
+        let start = Position { path: Arc::clone(&path), line: 0 };
         self.counted.add(start, Events::Each(vec![(path, Some(Reason::Time))]));
         self.stopped_line = u64::MAX;
     }
@@ -265,18 +265,18 @@ mod tests {
     use super::*;
 
     fn at(path: &str) -> Position {
-        Position { path: path.to_owned(), line: 0 }
+        Position { path: path.into(), line: 0 }
     }
 
     fn run(path: &str, items: &[u64], stopped: Option<&str>) -> Finished<u64> {
-        let position = |line| Position { path: path.to_owned(), line };
+        let position = |line| Position { path: path.into(), line };
         let mut tally = Tally::default();
         tally.count(None);
         Finished {
             start: at(path),
             items: items.iter().map(|line| (position(*line), *line)).collect(),
             events: Events::Summed(tally),
-            stopped: stopped.map(str::to_owned),
+            stopped: stopped.map(Arc::from),
         }
     }
 
@@ -292,7 +292,7 @@ mod tests {
     fn results_stand_in_the_order_of_paths_whoever_is_first() {
         let queue = queue(10);
         let (a, b) = (queue.take().unwrap(), queue.take().unwrap());
-        assert_eq!((a.start.path.as_str(), b.start.path.as_str()), ("a", "b"));
+        assert_eq!((&*a.start.path, &*b.start.path), ("a", "b"));
         queue.split(&b.start, vec![run("b", &[2], None)], None, Vec::new());
         queue.split(&a.start, vec![run("a", &[1], None)], None, Vec::new());
         let c = queue.take().unwrap();
@@ -327,7 +327,7 @@ mod tests {
         assert!(queue.take().is_none());
         let walked = queue.finish();
         assert_eq!(walked.items.len(), 2);
-        assert_eq!(walked.cut, Some((Cut::Items, Position { path: "b".to_owned(), line: 1 })));
+        assert_eq!(walked.cut, Some((Cut::Items, Position { path: "b".into(), line: 1 })));
     }
 
     #[test]
@@ -335,11 +335,11 @@ mod tests {
         let queue = queue(10);
         let a = queue.take().unwrap();
         let events = Events::Summed(Tally::default());
-        let run = Finished { start: at("a"), items: Vec::new(), events, stopped: Some("a".to_owned()) };
+        let run = Finished { start: at("a"), items: Vec::new(), events, stopped: Some("a".into()) };
         queue.cut(Cut::Time);
         queue.split(&a.start, vec![run], None, Vec::new());
         let walked = queue.finish();
-        assert_eq!(walked.cut, Some((Cut::Time, Position { path: "a".to_owned(), line: u64::MAX })));
+        assert_eq!(walked.cut, Some((Cut::Time, Position { path: "a".into(), line: u64::MAX })));
         assert_eq!(walked.tally_up_to(None).skipped(), std::collections::BTreeMap::from([("time", 1)]));
     }
 

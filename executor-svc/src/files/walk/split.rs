@@ -67,7 +67,7 @@ impl<'t, 'a> Split<'t, 'a> {
             Err(LeftOut::Because(reason)) => Some(reason),
         };
         if let Some(after) = self.given_before(&path, skip) {
-            self.entries.push(RunEntry { path, name: listed.name, kind, skip, after });
+            self.entries.push(RunEntry { path: path.into(), name: listed.name, kind, skip, after });
         }
     }
 
@@ -131,12 +131,12 @@ impl<'t, 'a> Split<'t, 'a> {
 
     /// Whether the cursor lies behind this path.
     fn is_before(&self, path: &str) -> bool {
-        path < self.tree.bounds().after.path.as_str()
+        path < &*self.tree.bounds().after.path
     }
 
     /// Whether the cursor lies behind this directory and all that is below it.
     fn is_wholly_before(&self, path: &str) -> bool {
-        let after = self.tree.bounds().after.path.as_str();
+        let after = &*self.tree.bounds().after.path;
         if after.is_empty() {
             return false;
         }
@@ -147,7 +147,7 @@ impl<'t, 'a> Split<'t, 'a> {
     /// The line up to which an entry was given before; `None` if it is done with.
     fn given_before(&self, path: &str, skip: Option<Reason>) -> Option<u64> {
         let after = &self.tree.bounds().after;
-        match path.cmp(after.path.as_str()) {
+        match path.cmp(&*after.path) {
             std::cmp::Ordering::Less => None,
             std::cmp::Ordering::Greater => Some(0),
             std::cmp::Ordering::Equal if after.line == u64::MAX || (skip.is_some() && after.line > 0) => None,
@@ -165,7 +165,7 @@ impl<'t, 'a> Split<'t, 'a> {
         let mut opened = Some(opened);
         let mut run: Vec<RunEntry> = Vec::new();
         for entry in self.entries {
-            while below.front().is_some_and(|(start, _)| *start < entry.path) {
+            while below.front().is_some_and(|(start, _)| start.as_str() < &*entry.path) {
                 close(&mut run, home, &mut opened, &mut pieces);
                 pieces.extend(below.pop_front().map(|(_, directory)| Pending::Directory(directory)));
             }

@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::directory::{Expanded, Home, Pending, Run, Tree};
 use super::order::{Events, Finished, Queue, Taken};
@@ -159,7 +160,7 @@ impl<V: Visitor> Worker<'_, V> {
                 (Some(reason), _) => Err(reason),
                 (None, None) => Err(Reason::Changed),
                 (None, Some(dir)) => {
-                    let (path, kind) = (entry.path.as_str(), entry.kind);
+                    let (path, kind) = (&*entry.path, entry.kind);
                     let target =
                         Target { tree: self.tree, home: &run.home, dir, name: &entry.name, path, kind };
                     self.visitor.visit(&target, entry.after, &mut self.scratch, &mut found)
@@ -167,14 +168,14 @@ impl<V: Visitor> Worker<'_, V> {
             };
             // A visit that was broken off counts as not begun.
             if outcome == Err(Reason::Time) && self.stops() {
-                stopped = Some(entry.path.clone());
+                stopped = Some(Arc::clone(&entry.path));
                 break;
             }
-            let position = |line| Position { path: entry.path.clone(), line };
+            let position = |line| Position { path: Arc::clone(&entry.path), line };
             items.extend(found.drain(..).map(|(line, item)| (position(line), item)));
             outcomes.push(outcome.err());
             if self.stops() {
-                stopped = run.entries.get(outcomes.len()).map(|next| next.path.clone());
+                stopped = run.entries.get(outcomes.len()).map(|next| Arc::clone(&next.path));
                 break;
             }
         }
@@ -208,6 +209,6 @@ fn events(run: &Run, outcomes: &[Option<Reason>], no_items: bool) -> Events {
         counted.for_each(|(_, outcome)| tally.count(*outcome));
         Events::Summed(tally)
     } else {
-        Events::Each(counted.map(|(entry, outcome)| (entry.path.clone(), *outcome)).collect())
+        Events::Each(counted.map(|(entry, outcome)| (Arc::clone(&entry.path), *outcome)).collect())
     }
 }

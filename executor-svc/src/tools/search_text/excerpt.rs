@@ -1,7 +1,10 @@
 //! What an answer shows of a line that holds the text, and of the lines around it.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+
+use memchr::memchr;
 
 use super::scan::Hit;
 use crate::tools::redact::{REACH, line_from};
@@ -65,14 +68,14 @@ fn back(text: &str, at: usize, characters: usize) -> usize {
     text[..at].char_indices().rev().take(characters).last().map_or(at, |(index, _)| index)
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
     /// The bytes from `from` to `to`, or to the end of the file.
-    fn bytes(&self, from: u64, to: u64) -> Vec<u8> {
+    fn bytes(&self, from: u64, to: u64) -> Cow<'a, [u8]> {
         let length = usize::try_from(to.saturating_sub(from)).unwrap_or(0);
         match self {
             Self::Memory(content) => {
                 let from = usize::try_from(from).unwrap_or(usize::MAX).min(content.len());
-                content[from..(from + length).min(content.len())].to_vec()
+                Cow::Borrowed(&content[from..(from + length).min(content.len())])
             }
             Self::File(file) => {
                 let mut bytes = vec![0; length];
@@ -84,19 +87,23 @@ impl Source<'_> {
                     }
                 }
                 bytes.truncate(got);
-                bytes
+                Cow::Owned(bytes)
             }
         }
     }
 
-    /// The text from `from` to `reach` bytes behind `start`, and where in it `start` is.
-    fn around(&self, start: u64, from: u64, reach: u64) -> (String, usize) {
-        let bytes = self.bytes(from, start + reach);
-        // Both ends may lie within a character.
-        let skipped = bytes.iter().take_while(|byte| **byte & 0xc0 == 0x80).count();
-        let text = String::from_utf8_lossy(&bytes[skipped..]).into_owned();
-        let text = text.trim_end_matches('\u{fffd}').to_owned();
-        let at = usize::try_from(start - from).unwrap_or(0).saturating_sub(skipped).min(text.len());
+    /// The text from `from` to the end of the line that `start` is in, at most `reach` bytes behind it; and where in it
+    /// `start` is.
+    fn around(&self, start: u64, from: u64, reach: u64) -> (Cow<'a, str>, usize) {
+        let at = usize::try_from(start - from).unwrap_or(0);
+        let (text, skipped) = match self.bytes(from, start + reach) {
+            Cow::Borrowed(bytes) => one_line(bytes, at),
+            Cow::Owned(bytes) => {
+                let (text, skipped) = one_line(&bytes, at);
+                (Cow::Owned(text.into_owned()), skipped)
+            }
+        };
+        let at = at.saturating_sub(skipped).min(text.len());
         let at = (0..=at).rev().find(|index| text.is_char_boundary(*index)).unwrap_or(0);
         (text, at)
     }
@@ -125,6 +132,19 @@ impl Source<'_> {
         }
         lines
     }
+}
+
+/// The text up to the first line end at or behind `at`, and how many bytes of a character's rest it leaves out before.
+fn one_line(bytes: &[u8], at: usize) -> (Cow<'_, str>, usize) {
+    let behind = bytes.get(at..).unwrap_or_default();
+    let bytes = memchr(b'\n', behind).map_or(bytes, |end| &bytes[..=at + end]);
+    // Both ends may lie within a character.
+    let skipped = bytes.iter().take_while(|byte| **byte & 0xc0 == 0x80).count();
+    let text = match String::from_utf8_lossy(&bytes[skipped..]) {
+        Cow::Borrowed(text) => Cow::Borrowed(text),
+        Cow::Owned(text) => Cow::Owned(text.trim_end_matches('\u{fffd}').to_owned()),
+    };
+    (text, skipped)
 }
 
 fn shown(line: &str) -> String {

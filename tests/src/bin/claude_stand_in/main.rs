@@ -8,6 +8,7 @@
 
 mod arguments;
 mod http;
+mod times;
 mod tools;
 mod turns;
 

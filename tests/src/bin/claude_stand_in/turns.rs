@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::Arguments;
 use crate::http::Connection;
+use crate::times::Times;
 
 /// How often a turn is asked again before the run fails.
 const TRIES: u32 = 10;
@@ -38,6 +39,7 @@ pub struct Turns {
     connection: Connection,
     model: String,
     messages: Vec<Value>,
+    times: Times,
 }
 
 impl Turns {
@@ -45,8 +47,11 @@ impl Turns {
     pub fn begin(arguments: &Arguments, prompt: &str) -> Result<Self, String> {
         let first = json!({"role": "user", "content": [{"type": "text", "text": prompt}]});
         note(arguments, &first).map_err(|error| format!("the transcript: {error}"))?;
+        let times =
+            Times::of(prompt, &arguments.transcript).map_err(|error| format!("the times: {error}"))?;
         let header = format!("x-api-key: {}", arguments.api_key);
         Ok(Self {
+            times,
             connection: Connection::new(arguments.model_port, header),
             model: arguments.model.clone(),
             messages: vec![first],
@@ -61,8 +66,19 @@ impl Turns {
         let mut why = String::new();
         for _ in 0..TRIES {
             let mut stream = Stream::default();
-            match self.connection.post("/v1/messages?beta=true", &body, |part| stream.take(part)) {
-                Ok(()) if stream.over => return stream.answer(),
+            let times = &mut self.times;
+            times.asked();
+            let posted = self.connection.post("/v1/messages?beta=true", &body, |part| {
+                stream.take(part);
+                if stream.begun {
+                    times.reply();
+                }
+            });
+            match posted {
+                Ok(()) if stream.over => {
+                    self.times.over().map_err(|error| format!("the times: {error}"))?;
+                    return stream.answer();
+                }
                 Ok(()) => why = format!("the answer broke off: {:?}", stream.error),
                 Err(error) => why = error.to_string(),
             }
@@ -98,6 +114,8 @@ struct Stream {
     text: String,
     calls: Vec<(String, String, String)>,
     error: Option<Value>,
+    /// More than the head has come, and more than a sign of life.
+    begun: bool,
     over: bool,
 }
 
@@ -116,7 +134,9 @@ impl Stream {
 
     fn event(&mut self, mut event: Value) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        match event["type"].as_str().unwrap_or_default() {
+        let kind = event["type"].as_str().unwrap_or_default();
+        self.begun |= !matches!(kind, "message_start" | "ping");
+        match kind {
             "content_block_start" if event["content_block"]["type"] == "tool_use" => {
                 let block = &event["content_block"];
                 self.calls.push((text(&block["id"]), text(&block["name"]), String::new()));
