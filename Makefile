@@ -31,14 +31,12 @@ FOREIGN := foreign foreign_projects foreign_report foreign_automation services_i
 ROUNDS ?= 5
 # Some two hours.
 CHAOS_ROUNDS ?= 2000
-# Not yet aarch64-apple-darwin: the front and the shim link without an SDK, the executor asks for the frameworks Security and
-# CoreFoundation, of which Zig has no stubs.
-DIST ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
+DIST ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu aarch64-apple-darwin
 
 .PHONY: help
 help: ## This list
 	@echo 'Gatehouse. Targets:'
-	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sort | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
+	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sort | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 34
 
 .PHONY: build
 build: ## Build all binaries (debug)
@@ -61,6 +59,14 @@ demo: build claude ## A whole session of the real Claude Code on this repository
 up: build claude ## Start the gateway in the foreground
 	@$(MAKE) --no-print-directory launcher
 	$(BIN)/gatehouse up
+
+.PHONY: doctor
+doctor: build claude ## Look at everything that a gateway from this folder needs
+	$(BIN)/gatehouse doctor
+
+.PHONY: install
+install: build claude ## Two services of your own user with the binaries of this folder
+	$(BIN)/gatehouse install
 
 .PHONY: test
 test: build claude ## All tests of our own: units, the surface, the installed suite
@@ -211,6 +217,7 @@ launcher: ## Put a static sandbox-launch, which starts faster, beside the binari
 	if ! [ -d "$$(rustc --print target-libdir --target $(MUSL) 2>/dev/null)" ]; then \
 		echo "make launcher: Rust has no standard library for $(MUSL) here; the ordinary launcher stays"; exit; \
 	fi; \
+	echo 'make launcher: building a launcher that starts faster (long only the first time)'; \
 	cargo build --locked --release --target $(MUSL) -p gatehouse-sandbox --bin sandbox-launch; \
 	for folder in $(BUILD)/debug $(BUILD)/release; do \
 		if [ -x $$folder/sandbox-launch ]; then \
@@ -238,6 +245,10 @@ check-arm: ## The same for Linux on 64-bit ARM
 .PHONY: dist
 dist: ## Release archives for Linux and (never run) macOS, with their hashes, in the build folder's dist/
 	.ci/dist $(BUILD) $(DIST)
+
+.PHONY: dist-check
+dist-check: claude ## Look into those archives, and work with the one for this machine in an empty directory
+	.ci/dist-check $(BUILD) $(CLAUDE_BIN)
 
 .PHONY: fmt
 fmt: ## Format

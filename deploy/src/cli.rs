@@ -233,11 +233,17 @@ pub struct Decision {
     pub restore_after: bool,
 }
 
+/// A length of time as people write it.
+fn duration(text: &str) -> Result<std::time::Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|_| "write a number and a unit, for example 30d or 12h".to_owned())
+}
+
 /// `gatehouse prune`.
 #[derive(Debug, Args)]
 pub struct Prune {
     /// Only sessions that ended at least so long ago, for example 30d or 12h
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub older_than: Duration,
     /// Only tell what would be removed
     #[arg(long)]
@@ -304,6 +310,9 @@ pub struct TunnelProfile {
     /// Write to this new file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Take the place of a file that is there
+    #[arg(long, requires = "output")]
+    pub force: bool,
 }
 
 /// `gatehouse skills`.

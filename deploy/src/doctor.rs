@@ -72,7 +72,7 @@ impl Line {
 }
 
 /// Every check that there is, in the order of the screen.
-pub const CHECKS: [&str; 30] = [
+pub const CHECKS: [&str; 31] = [
     "configuration",
     "private_directories",
     "key_file",
@@ -91,6 +91,7 @@ pub const CHECKS: [&str; 30] = [
     "disk_space",
     "front",
     "front_ready",
+    "front_version",
     "front_key",
     "front_discovery",
     "front_protocol",

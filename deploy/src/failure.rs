@@ -1,5 +1,6 @@
 //! How a command ends when it does not succeed: an exit code, what happened, what to do.
 
+use gatehouse_proto::codes::ErrorCode;
 use gatehouse_proto::refusal::{ActionRefusal, Refusal};
 
 /// The exit codes of every command.
@@ -71,6 +72,10 @@ impl From<tonic::Status> for Failure {
             return Self::failed(refusal.to_string()).hint(refusal.what_to_do);
         }
         match Refusal::from_status(&status) {
+            // What its words advise is for the model.
+            Some(refusal) if refusal.code == ErrorCode::UnknownSession => {
+                Self::failed(refusal.to_string()).hint("`gatehouse sessions --all` lists all sessions.")
+            }
             Some(refusal) => Self::failed(refusal.to_string()).hint(refusal.what_to_do),
             None if status.code() == tonic::Code::Unavailable => Self::unreachable(),
             None => Self::failed(format!("the executor answered {}: {}", status.code(), status.message())),
@@ -86,15 +91,16 @@ impl From<std::io::Error> for Failure {
 
 #[cfg(test)]
 mod tests {
-    use gatehouse_proto::codes::ErrorCode;
-
     use super::*;
 
     #[test]
     fn a_refusal_fails_with_its_own_words_and_a_dead_socket_is_unreachable() {
-        let refusal = Refusal::new(ErrorCode::UnknownSession, "no such session", "look again");
+        let refusal = Refusal::new(ErrorCode::Capacity, "no room", "look again");
         let failure = Failure::from(tonic::Status::from(refusal));
         assert_eq!((failure.exit, failure.what_to_do.as_deref()), (Exit::Failed, Some("look again")));
+        let unknown = Refusal::new(ErrorCode::UnknownSession, "no such session", "call native_session_start");
+        let failure = Failure::from(tonic::Status::from(unknown));
+        assert_eq!(failure.what_to_do.as_deref(), Some("`gatehouse sessions --all` lists all sessions."));
         assert_eq!(Failure::from(tonic::Status::unavailable("refused")).exit, Exit::Unreachable);
         assert_eq!(Failure::from(tonic::Status::internal("x")).exit, Exit::Failed);
     }

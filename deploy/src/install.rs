@@ -9,6 +9,7 @@ mod launchd;
 mod manager;
 mod record;
 mod systemd;
+mod variables;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ pub use disk::{Change, Disk};
 pub use environment::{KEPT, kept};
 pub use manager::{Running, lingers};
 pub use record::{RECORD, Record};
+pub use variables::set_for_services;
 
 use crate::failure::Failure;
 

@@ -186,9 +186,42 @@ fn up_for_people_shows_where_and_what_next_and_a_unix_socket_needs_no_key() {
         shown.push('\n');
     }
     assert!(shown.contains(&socket) && shown.contains("Next") && !shown.contains("key file"), "{shown}");
+    let typed = format!("{} doctor\n", binary("gatehouse").display());
+    assert!(shown.contains(&typed), "what is to be typed can be: {shown}");
     assert!(!shown.contains('\u{1b}'), "no colour where there is no terminal");
     processes::signal(child.id(), Signal::SIGTERM);
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_tunnels_profile_is_private_and_is_replaced_only_when_that_is_asked_for() {
+    let place = Place::fresh();
+    let (folder, key) = (place.path().join("c/tunnel-client"), place.path().join("key"));
+    let file = folder.join("gatehouse.yaml");
+    let (file_text, key_text) = (file.to_str().unwrap(), key.to_str().unwrap());
+    let write = |digit: &str, more: &[&str]| {
+        let tunnel = format!("tunnel_{}", digit.repeat(32));
+        let words = ["tunnel-profile", &tunnel, "--api-key-file", key_text, "-o", file_text];
+        run(&place, &[&words[..], more].concat())
+    };
+    let first = write("1", &[]);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    assert!(text(&first.stdout).contains("The runtime key is not there yet"), "{}", text(&first.stdout));
+    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&folder), mode(&file)), (0o700, 0o600));
+
+    std::fs::write(&key, "sk-x").unwrap();
+    let second = write("2", &[]);
+    assert_eq!(second.status.code(), Some(1));
+    assert!(text(&second.stderr).contains("--force"), "{}", text(&second.stderr));
+    assert!(std::fs::read_to_string(&file).unwrap().contains(&"1".repeat(32)), "it is what it was");
+
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let third = write("2", &["--force"]);
+    assert!(third.status.success() && !text(&third.stdout).contains("not there"), "{}", text(&third.stderr));
+    assert!(std::fs::read_to_string(&file).unwrap().contains(&"2".repeat(32)));
+    assert_eq!(mode(&file), 0o600, "also where the old one was not");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "no draft stays");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,12 +22,13 @@ const SESSION: &str = "ns_0123456789abcdef0123456789abcdef";
 const ACTION: &str = "toolu_0123456789abcdef01234567";
 
 /// Commands that no test here runs as written: where each is run, or why it cannot be.
-const ELSEWHERE: [(&str, Elsewhere); 12] = [
+const ELSEWHERE: [(&str, Elsewhere); 13] = [
     ("make demo", Elsewhere::Test("cli", "demo_runs_a_whole_session_on_real_files")),
     ("make up", Elsewhere::Test("documents", "the_commands_of_the_documents_run_as_they_are_written")),
-    ("make build claude", Elsewhere::Ci("make test")),
+    ("make doctor", Elsewhere::Test("doctor", "a_gateway_in_order_passes_every_check")),
+    ("make build claude", Elsewhere::Test("documents", "make_starts_what_the_readme_says")),
     ("cargo test -p gatehouse-tests --test contract", Elsewhere::Ci("make test")),
-    ("export GATEHOUSE_SOCKET=", Elsewhere::Test("foreign_automation", "fn script")),
+    ("export GATEHOUSE_SOCKET=", AUTOMATION),
     ("python3 deploy/examples/gatehouse_operator.py list", AUTOMATION),
     ("python3 deploy/examples/gatehouse_operator.py follow", AUTOMATION),
     ("python3 deploy/examples/gatehouse_operator.py undo", AUTOMATION),
@@ -39,10 +40,11 @@ const ELSEWHERE: [(&str, Elsewhere); 12] = [
     ),
     ("target/debug/gatehouse demo", Elsewhere::Test("cli", "demo_runs_a_whole_session_on_real_files")),
 ];
-const AUTOMATION: Elsewhere = Elsewhere::Test(
-    "foreign_automation",
-    "a_python_script_lists_sessions_follows_events_over_a_restart_and_undoes_a_write",
-);
+const AUTOMATION: Elsewhere =
+    Elsewhere::Test("foreign_automation", "the_lines_of_the_guide_run_as_they_are_written");
+
+/// How lines begin that are run here, in a shell as a person has it.
+const HERE: [&str; 3] = [GATEHOUSE, "mkdir -p ", "(umask 077 && cat > "];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Elsewhere {
@@ -147,7 +149,7 @@ fn every_command_in_the_documents_is_run_by_a_test() {
     for Written { command, document, before } in commands() {
         let Some((known, how)) = elsewhere(&command) else {
             assert!(
-                command.starts_with(GATEHOUSE),
+                HERE.iter().any(|begins| command.starts_with(begins)),
                 "{document}: no test runs `{command}`; add where it is run to ELSEWHERE in this file"
             );
             continue;
@@ -251,6 +253,11 @@ async fn the_commands_of_the_documents_run_as_they_are_written() {
         run(&newcomer, line, &command);
     }
     assert!(written.len() >= 8, "the README shows the command line");
+    for (name, mode) in [("", 0o700), ("api-key", 0o600), ("gatehouse.yaml", 0o600)] {
+        let path = newcomer.home.path().join(".config/tunnel-client").join(name);
+        let found = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+        assert_eq!(found & 0o777, mode, "{}: a key lies there", path.display());
+    }
 }
 
 /// Changes a line of the file, and gives the id of the call.
@@ -266,11 +273,118 @@ fn run(newcomer: &Newcomer, line: &Written, command: &str) {
     let home = newcomer.home.path();
     let endless = command.starts_with("target/debug/gatehouse watch");
     let typed = if endless { format!("timeout --signal=INT 2 {command}") } else { command.to_owned() };
-    let output = Newcomer::shell(home, &typed).output().unwrap();
+    // Nothing is typed into what asks for it.
+    let output = Newcomer::shell(home, &typed).stdin(Stdio::null()).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     // 124: it went on until it was stopped.
     let wanted = if endless { 124 } else { 0 };
     assert_eq!(output.status.code(), Some(wanted), "{}: {command}\n{out}\n{err}", line.document);
+}
+
+/// The code spans of a text that are commands, blocks left out.
+fn spans(text: &str) -> Vec<String> {
+    let mut inside = false;
+    let lines = text.lines().filter(|line| {
+        let fence = line.trim_start().starts_with("```");
+        inside ^= fence;
+        !inside && !fence
+    });
+    let spans = lines.flat_map(|line| line.split('`').skip(1).step_by(2).map(str::to_owned));
+    spans.map(|span| span.replace("\\|", "|")).filter(|span| span.contains(' ')).collect()
+}
+
+/// What a program says of itself.
+fn help(program: &str, words: &[&str]) -> String {
+    let output = Command::new(folder().join(program)).args(words).arg("--help").output().unwrap();
+    assert!(output.status.success(), "{program} {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Asserts that a program has the subcommand and every flag of a line.
+fn assert_understood(program: &str, line: &str, place: &str) {
+    let words: Vec<&str> = line.split(' ').skip(1).collect();
+    let (mut text, mut known) = (help(program, &[]), Vec::new());
+    for word in &words {
+        let listed = text.lines().any(|line| line.trim_start().split(' ').next() == Some(*word));
+        if word.starts_with('-') || !listed {
+            break;
+        }
+        known.push(*word);
+        text = help(program, &known);
+    }
+    assert!(words[0].starts_with('-') || !known.is_empty(), "{place}: there is no `{line}`");
+    for flag in words.iter().filter(|word| word.starts_with('-')) {
+        let flag = flag.trim_end_matches([',', '.']);
+        assert!(text.contains(flag), "{place}: `{line}`: {flag} is unknown to {program} {known:?}");
+    }
+}
+
+/// The folders of the packages, by name.
+fn package(name: &str) -> PathBuf {
+    let line = format!("name = \"{name}\"");
+    let folders = std::fs::read_dir(repository()).unwrap().map(|entry| entry.unwrap().path());
+    let is_it = |folder: &PathBuf| {
+        std::fs::read_to_string(folder.join("Cargo.toml"))
+            .is_ok_and(|text| text.lines().any(|found| found == line))
+    };
+    folders.into_iter().find(is_it).unwrap_or_else(|| panic!("no package {name}"))
+}
+
+/// Asserts that Cargo would find what a line names.
+fn assert_in_workspace(line: &str, place: &str) {
+    let words: Vec<&str> = line.split(' ').collect();
+    let after = |flag: &str| words.windows(2).find(|pair| pair[0] == flag).map(|pair| pair[1]);
+    let Some(package) = after("-p").map(package) else { return };
+    for (flag, folder) in [("--test", "tests"), ("--bench", "benches"), ("--example", "examples")] {
+        let Some(name) = after(flag) else { continue };
+        let folder = package.join(folder);
+        let there =
+            folder.join(format!("{name}.rs")).is_file() || folder.join(name).join("main.rs").is_file();
+        assert!(there, "{place}: `{line}`: no {flag} {name}");
+    }
+}
+
+#[test]
+fn commands_that_stand_in_a_sentence_are_commands_that_there_are() {
+    let makefile = std::fs::read_to_string(repository().join("Makefile")).unwrap();
+    let mut number = 0;
+    for (path, text) in documents() {
+        let place = shown(&path);
+        for span in spans(&text) {
+            number += 1;
+            match span.split_once(' ') {
+                Some(("gatehouse" | "target/debug/gatehouse", _)) => {
+                    assert_understood("gatehouse", &span, &place);
+                }
+                Some((program @ ("executor-svc" | "mcp-front"), _)) => {
+                    assert_understood(program, &span, &place);
+                }
+                Some(("make", targets)) => {
+                    for target in targets.split(' ').filter(|word| !word.contains('=')) {
+                        let rule = format!("\n{target}:");
+                        assert!(makefile.contains(&rule), "{place}: no target for `make {target}`");
+                    }
+                }
+                Some(("cargo", _)) => assert_in_workspace(&span, &place),
+                _ => number -= 1,
+            }
+        }
+    }
+    assert!(number > 80, "the documents name many commands, not {number}");
+}
+
+#[test]
+fn make_starts_what_the_readme_says() {
+    let targets = ["demo", "up", "doctor", "install"].map(|name| (name, format!("gatehouse {name}")));
+    let both = Command::new("make").args(["-n", "build", "claude"]).current_dir(repository()).status();
+    assert!(both.unwrap().success());
+    for (target, last) in targets {
+        let output = Command::new("make").args(["-n", target]).current_dir(repository()).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(said.contains("cargo build --locked --workspace --bins"), "{said}");
+        assert!(said.trim_end().ends_with(&last), "{said}");
+    }
 }
 
 /// The anchor that a heading gets where these documents are shown.

@@ -81,6 +81,40 @@ async fn a_python_script_lists_sessions_follows_events_over_a_restart_and_undoes
     gateway.finish().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lines_of_the_guide_run_as_they_are_written() {
+    let Some(claude) = claude() else { return };
+    let mut gateway = Gateway::start(Setup::with_claude(claude)).await;
+    let Some(script) = script(&gateway, &["list"]) else { return gateway.finish().await };
+    let project = Project::small();
+    let file = project.write("a.txt", "one\n");
+    let start = Start { profile: "direct_write", ..Start::new("Change it.", project.text()) };
+    let mut brain = gateway.session(&start).await;
+    let edit = Call::new("Edit", json!({"file_path": file, "old_string": "one", "new_string": "two"}));
+    brain.act(None, &[edit]).await.unwrap();
+    let action = brain.state().tool_results()[0].receipt["tool_call_id"].as_str().unwrap().to_owned();
+    brain.stop("The test is over.").await.unwrap();
+
+    let guide = std::fs::read_to_string(repository().join("docs/automation.md")).unwrap();
+    let block = guide.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
+    let block = block
+        .replace("ns_0123456789abcdef0123456789abcdef", brain.session_id())
+        .replace("toolu_0123456789abcdef01234567", &action);
+    // The sockets where the guide has them, and the Python that has what it asks for.
+    let runtime = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(gateway.runtime_dir(), runtime.path().join("gatehouse")).unwrap();
+    let python = std::path::Path::new(script.get_program()).parent().unwrap();
+    let mut shell = Command::new("bash");
+    shell.args(["-e", "-c", &block]).current_dir(repository()).env_remove("GATEHOUSE_SOCKET");
+    shell.env("XDG_RUNTIME_DIR", runtime.path()).env("PATH", format!("{}:/usr/bin:/bin", python.display()));
+    let shown = output(&gateway, &mut shell);
+    for part in [brain.session_id(), "session.created", "session.stopped", "a.txt"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "one\n");
+    gateway.finish().await;
+}
+
 /// Waits until the shim has found the new executor.
 async fn gateway_answers(brain: &mut gatehouse::chatgpt::Brain) {
     gatehouse_tests::waiting::until("the runner is attached again", async || {

@@ -142,11 +142,57 @@ fn launch_agents_have_their_logs_where_a_person_looks_for_them() {
     assert!(logs.is_dir(), "launchd makes no directories");
 }
 
+/// What `--flag PATH` names, in the order of the arguments.
+fn paths<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    let flags = arguments
+        .windows(2)
+        .filter(|pair| ["--config", "--state-dir", "--runtime-dir", "--key-file"].contains(&pair[0]));
+    flags.map(|pair| pair[1]).collect()
+}
+
+#[test]
+fn launch_agents_say_to_launchd_what_it_has_to_know() {
+    let user = User::new();
+    assert!(user.install(&["--manager", "launchd"]).status.success());
+    let home = user.home();
+    for (service, program) in [("executor", "executor-svc"), ("front", "mcp-front")] {
+        let name = format!("dev.gatehouse.{service}");
+        let file = user.root().join(home.strip_prefix("/").unwrap()).join("Library/LaunchAgents");
+        let list = plist::Value::from_file(file.join(format!("{name}.plist"))).unwrap();
+        let list = list.as_dictionary().unwrap();
+        let text = |key: &str| list[key].as_string().unwrap();
+        assert_eq!(text("Label"), name);
+        let words: Vec<_> = list["ProgramArguments"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|word| word.as_string().unwrap())
+            .collect();
+        assert_eq!(
+            Path::new(words[0]),
+            binary(program).canonicalize().unwrap(),
+            "launchd looks nowhere else"
+        );
+        let paths = paths(&words);
+        assert!(!paths.is_empty() && paths.iter().all(|path| path.starts_with('/')), "{words:?}");
+        assert_eq!(text("StandardOutPath"), "/dev/null");
+        let log = home.join(format!("Library/Logs/gatehouse/{service}.log"));
+        assert_eq!(Path::new(text("StandardErrorPath")), log);
+        let yes = |key: &str| list[key].as_boolean() == Some(true);
+        assert!(yes("RunAtLoad") && yes("AbandonProcessGroup"), "{list:?}");
+        let again = list["KeepAlive"].as_dictionary().unwrap();
+        assert_eq!(again["SuccessfulExit"].as_boolean(), Some(false), "ended by itself is ended for good");
+        assert_eq!(list["ThrottleInterval"].as_signed_integer(), Some(5));
+    }
+}
+
 #[test]
 fn root_has_to_say_that_root_is_meant_and_a_service_has_a_port_of_its_own() {
     let user = User::new();
     if nix::unistd::geteuid().is_root() {
-        let refused = user.run(&["install", "--dry-run"]);
+        let shown = user.run(&["install", "--dry-run"]);
+        assert!(shown.status.success(), "looking is for everybody: {}", text(&shown.stderr));
+        let refused = user.run(&["install", "--no-start"]);
         assert_eq!(refused.status.code(), Some(2));
         assert!(text(&refused.stderr).contains("--as-root"));
     }

@@ -168,7 +168,7 @@ async fn second_run(
     transcript: &mut Transcript<'_>,
 ) -> Result<(), Failure> {
     let search = json!({"directory": directory, "text": "licen", "case_insensitive": true, "limit": 20});
-    let find = json!({"directory": directory, "name_contains": "licen", "max_depth": 2, "limit": 20});
+    let find = json!({"directory": directory, "name_contains": "LICEN", "max_depth": 2, "limit": 20});
     act(brain, transcript, &[Call::new("SearchText", search), Call::new("FindFiles", find)]).await?;
     let found = brain.state().tool_results();
     let count = |index: usize, list: &str| {

@@ -64,8 +64,6 @@ async fn examine(place: &Place, options: &Doctor) -> Result<Findings, Failure> {
     let diagnosis = asked.diagnosis.as_ref().and_then(|found| found.as_ref().ok());
     let installed = installed(&binaries, &settings, &home);
     let endpoint = endpoint(&settings, options, &installed)?;
-    let variables: Option<Vec<String>> =
-        installed.record.as_ref().map(|record| record.environment.keys().cloned().collect());
     let config = home.config.clone();
     let linked = tokio::task::spawn_blocking(move || links::gather(home.home)).await;
     let mut of_sandbox = sandbox::judge(&sandbox::gather(launcher, &settings.state_dir).await);
@@ -74,7 +72,7 @@ async fn examine(place: &Place, options: &Doctor) -> Result<Findings, Failure> {
     of_programs.extend(tools::judge(&tools::gather().await));
     let mut of_settings = vec![settled];
     of_settings.extend(places::judge(&places::gather(&settings)));
-    let mut of_clients = tunnel::judge(&tunnel::gather(&config, &variables.unwrap_or_default()));
+    let mut of_clients = tunnel::judge(&tunnel::gather(&config));
     of_clients.extend(diagnosis.map(calls::judge).unwrap_or_default());
     let groups = vec![
         ("Settings", of_settings),

@@ -32,7 +32,7 @@ async fn to_file(parts: Streaming<ExportPart>, file: &Path) -> Result<(), Failur
             .hint("An existing file is not overwritten: name another, or move it away.")
     };
     if file.symlink_metadata().is_ok() {
-        return Err(cannot(std::io::ErrorKind::AlreadyExists.into()));
+        return Err(cannot(std::io::Error::new(std::io::ErrorKind::AlreadyExists, "it is there already")));
     }
     let folder =
         file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));

@@ -19,7 +19,9 @@ fn variable(name: &str) -> Option<String> {
 }
 
 pub(super) async fn install(place: Place, options: Install, screen: &mut Screen) -> Result<(), Failure> {
-    refuse_root(options.as_root)?;
+    if !options.dry_run {
+        refuse_root(options.as_root)?;
+    }
     let manager = manager(options.manager, options.dry_run || options.root.is_some())?;
     let binaries = Binaries::beside_this()?;
     let settings = binaries.settings(&place).await?;
@@ -41,6 +43,11 @@ pub(super) async fn install(place: Place, options: Install, screen: &mut Screen)
     let disk = Disk::new(options.root, settings.state_dir.clone());
     for change in disk.install(&plan, options.force)? {
         tell(&change, screen)?;
+    }
+    if settings.claude.binary.is_none() {
+        let missed = screen.paint(Style::Attention, "No Claude Code was found, so no session will start.");
+        screen.line(missed)?;
+        screen.line("  → Set CLAUDE_BIN or claude.binary and install again; `gatehouse doctor` says where it was looked for.")?;
     }
     if !starts {
         screen.line("Nothing was started.")?;

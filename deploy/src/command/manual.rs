@@ -19,6 +19,6 @@ pub(super) fn pages(options: &Man, screen: &mut Screen) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::failed(format!("{}: {error}", directory.display()));
     std::fs::create_dir_all(directory).map_err(failed)?;
     clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), directory).map_err(failed)?;
-    screen.line(format!("The manual pages are in {}: `man gatehouse`.", directory.display()))?;
+    screen.line(format!("The manual pages are in {0}: `man {0}/gatehouse.1`.", directory.display()))?;
     Ok(())
 }

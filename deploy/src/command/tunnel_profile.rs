@@ -1,13 +1,13 @@
 //! `gatehouse tunnel-profile`.
 
-use std::fs::OpenOptions;
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use crate::cli::TunnelProfile;
 use crate::failure::Failure;
-use crate::screen::Screen;
+use crate::screen::{Screen, Style};
 use crate::settings::{Binaries, Place};
 use crate::tunnel::{Account, Way, profile};
 
@@ -25,26 +25,45 @@ pub(super) async fn run(place: &Place, options: TunnelProfile, screen: &mut Scre
     match &options.output {
         None => screen.line(text.trim_end())?,
         Some(file) => {
-            write_new(file, &text)?;
+            write(file, &text, options.force)?;
             screen.line(format!("Written: {}", file.display()))?;
+            if let Some(key) = options.api_key_file.as_deref().filter(|key| !key.is_file()) {
+                let missed = format!(
+                    "The runtime key is not there yet: put it into {}, with mode 0600.",
+                    absolute(key)?.display()
+                );
+                let missed = screen.paint(Style::Attention, &missed);
+                screen.line(missed)?;
+            }
             screen.line(format!("Next: tunnel-client run --profile-file {}", absolute(file)?.display()))?;
         }
     }
     Ok(())
 }
 
-fn absolute(path: &Path) -> Result<std::path::PathBuf, Failure> {
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
 }
 
-fn write_new(file: &Path, text: &str) -> Result<(), Failure> {
+fn write(file: &Path, text: &str, overwrite: bool) -> Result<(), Failure> {
     let cannot = |error: std::io::Error| {
         Failure::failed(format!("cannot write {}: {error}", file.display()))
-            .hint("An existing file is not overwritten: name another, or move it away.")
+            .hint("An existing file is overwritten with --force only.")
     };
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(cannot)?;
+        // Nobody else's business: beside profiles lie keys.
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(cannot)?;
     }
-    let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
-    opened.and_then(|mut file| file.write_all(text.as_bytes())).map_err(cannot)
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    // The old file's permissions may be wide, and what is being written shall never be half there: a new one takes its place.
+    let beside = overwrite.then(|| {
+        let mut name = file.as_os_str().to_owned();
+        name.push(format!(".{}.new", std::process::id()));
+        PathBuf::from(name)
+    });
+    let target = beside.as_deref().unwrap_or(file);
+    let written = options.create_new(true).open(target).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(cannot)?;
+    beside.map_or(Ok(()), |new| std::fs::rename(new, file).map_err(cannot))
 }

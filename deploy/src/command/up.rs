@@ -58,8 +58,16 @@ fn ready_line(gateway: &Gateway) -> String {
     .to_string()
 }
 
+/// This program as it was called, so that what is shown can be typed.
+fn called() -> String {
+    let name = std::env::args_os().next().map(|name| name.to_string_lossy().into_owned());
+    name.filter(|name| !name.is_empty() && !name.contains(char::is_whitespace))
+        .unwrap_or_else(|| "gatehouse".to_owned())
+}
+
 fn ready_screen(gateway: &Gateway, screen: &mut Screen) -> std::io::Result<()> {
     let settings = gateway.settings();
+    let gatehouse = called();
     let up = screen.paint(Style::Good, "Gatehouse is up.");
     screen.line(up)?;
     screen.line("")?;
@@ -75,13 +83,13 @@ fn ready_screen(gateway: &Gateway, screen: &mut Screen) -> std::io::Result<()> {
     screen.facts(&facts)?;
     screen.line("")?;
     screen.heading("Next")?;
-    screen.line(
-        "  1. `gatehouse tunnel-profile TUNNEL_ID` prints a profile for OpenAI's tunnel-client; run that.",
-    )?;
-    screen.line(
-        "  2. Add the connector in ChatGPT (docs/chatgpt.md); it will see six native_session_* tools.",
-    )?;
-    screen.line("  3. Look on: `gatehouse sessions`, `gatehouse show ID`, `gatehouse watch`.")?;
+    screen.line("  1. Write a profile for OpenAI's tunnel-client, and run that (docs/chatgpt.md):")?;
+    screen.line(format!("       {gatehouse} tunnel-profile TUNNEL_ID"))?;
+    screen.line("  2. Make the app in ChatGPT; it will see six native_session_* tools.")?;
+    screen.line("  3. Look on from a second terminal:")?;
+    for command in ["doctor", "sessions", "watch", "show SESSION_ID"] {
+        screen.line(format!("       {gatehouse} {command}"))?;
+    }
     screen.line("")?;
-    screen.line("Ctrl-C, or `gatehouse down` elsewhere, ends the gateway and its sessions.")
+    screen.line(format!("Ctrl-C here, or `{gatehouse} down` elsewhere, ends the gateway and its sessions."))
 }

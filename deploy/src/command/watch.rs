@@ -1,5 +1,7 @@
 //! `gatehouse watch`.
 
+use std::io::{IsTerminal, Write};
+
 use gatehouse_proto::refusal::Refusal;
 use gatehouse_proto::v1::{Event, WatchEventsRequest};
 use serde_json::{Value, json};
@@ -14,6 +16,13 @@ use crate::screen::{Screen, Style, clean};
 pub(super) async fn run(mut operator: Operator, options: Watch, screen: &mut Screen) -> Result<(), Failure> {
     let request = WatchEventsRequest { from_seq: options.from, native_session_id: options.session };
     let mut events = operator.watch_events(request).await?.into_inner();
+    // Nothing may happen for long; whoever looks at a terminal shall not wonder.
+    if std::io::stderr().is_terminal() {
+        let _ = writeln!(
+            std::io::stderr(),
+            "Watching. What sessions do is shown as it happens; Ctrl-C ends this."
+        );
+    }
     let stop = tokio::signal::ctrl_c();
     tokio::pin!(stop);
     loop {

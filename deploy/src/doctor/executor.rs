@@ -1,6 +1,7 @@
 //! The executor: whether it answers, and what it says of the ledger, of what it keeps, and of the disk.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use gatehouse_proto::v1::{DiagnoseReply, DiagnoseRequest, HealthReply};
 
@@ -12,11 +13,25 @@ use crate::settings::Settings;
 /// Below this much free space a warning is due, and below a tenth of it nothing can be relied on.
 const FEW_BYTES: u64 = 1 << 30;
 
+/// How long it may take to say that it is there.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it may take to look at its ledger and count what it keeps.
+const DIAGNOSIS: Duration = Duration::from_secs(120);
+
+/// Why there is no word of an executor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absence {
+    /// Nobody is at the socket.
+    Nobody,
+    /// Somebody is, and says nothing.
+    Silent,
+}
+
 /// What was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
-    /// What it says of itself; `None`: none answers.
-    pub health: Option<HealthReply>,
+    /// What it says of itself.
+    pub health: Result<HealthReply, Absence>,
     /// What it finds out for us; an error in its own words.
     pub diagnosis: Option<Result<DiagnoseReply, String>>,
     /// The version of this program.
@@ -28,17 +43,24 @@ pub struct Facts {
 /// Looks.
 pub async fn gather(settings: &Settings) -> Facts {
     let mut facts = Facts {
-        health: None,
+        health: Err(Absence::Nobody),
         diagnosis: None,
         ours: env!("CARGO_PKG_VERSION"),
         disk: free(&settings.state_dir),
     };
     let Ok(mut operator) = operator::client(&settings.runtime_dir) else { return facts };
-    facts.health = operator::health(&mut operator).await.ok();
-    if facts.health.is_some() {
-        let asked = operator.diagnose(DiagnoseRequest {}).await;
-        facts.diagnosis =
-            Some(asked.map(tonic::Response::into_inner).map_err(|status| status.message().to_owned()));
+    facts.health = match tokio::time::timeout(PATIENCE, operator::health(&mut operator)).await {
+        Ok(answered) => answered.map_err(|_| Absence::Nobody),
+        Err(_) => Err(Absence::Silent),
+    };
+    if facts.health.is_ok() {
+        let asked = tokio::time::timeout(DIAGNOSIS, operator.diagnose(DiagnoseRequest {})).await;
+        facts.diagnosis = Some(match asked {
+            Ok(answered) => {
+                answered.map(tonic::Response::into_inner).map_err(|status| status.message().to_owned())
+            }
+            Err(_) => Err(format!("no answer within {} s", DIAGNOSIS.as_secs())),
+        });
     }
     facts
 }
@@ -57,12 +79,17 @@ fn free(directory: &Path) -> Option<(PathBuf, u64)> {
 pub fn judge(facts: &Facts) -> Vec<Line> {
     let mut lines = Vec::new();
     match &facts.health {
-        None => lines.push(Line::failed(
+        Err(Absence::Nobody) => lines.push(Line::failed(
             "executor",
             "none answers",
             "Start it: `gatehouse up`, or `gatehouse install` for services. If it does not stay, its log says why.",
         )),
-        Some(health) => lines.extend(alive(health, facts.ours)),
+        Err(Absence::Silent) => lines.push(Line::failed(
+            "executor",
+            format!("one is there and says nothing within {} s", PATIENCE.as_secs()),
+            "Is it stopped, or the disk of the state directory stuck? Look at its log; if nothing moves, kill executor-svc and start the gateway again: sessions go on.",
+        )),
+        Ok(health) => lines.extend(alive(health, facts.ours)),
     }
     match &facts.diagnosis {
         None => {}
@@ -149,7 +176,7 @@ mod tests {
         let health = HealthReply { version: "1".into(), ..HealthReply::default() };
         let found = DiagnoseReply { content_limit_bytes: 100, ..DiagnoseReply::default() };
         Facts {
-            health: Some(health),
+            health: Ok(health),
             diagnosis: Some(Ok(found)),
             ours: "1",
             disk: Some(("/".into(), u64::MAX)),
@@ -176,8 +203,10 @@ mod tests {
 
     #[test]
     fn each_fault_has_its_line() {
-        let none = Facts { health: None, diagnosis: None, ..facts() };
-        assert_eq!(verdict(&none, "executor"), Failed);
+        for absence in [Absence::Nobody, Absence::Silent] {
+            let none = Facts { health: Err(absence), diagnosis: None, ..facts() };
+            assert_eq!(verdict(&none, "executor"), Failed);
+        }
         assert_eq!(verdict(&Facts { ours: "2", ..facts() }, "executor_version"), Warning);
         assert_eq!(verdict(&with(|found| found.ledger_problems.push("row 1".into())), "ledger"), Failed);
         assert_eq!(verdict(&with(|found| found.broken_at_seq = Some(3)), "ledger"), Failed);

@@ -38,6 +38,10 @@ pub struct Facts {
     pub log_in: Vec<Option<u16>>,
     /// Whether any answer asked for a log-in.
     pub challenged: bool,
+    /// The version that it says it is, if it says one.
+    pub version: Option<String>,
+    /// The version of this program.
+    pub ours: &'static str,
     /// What is wrong with the answers to `initialize`, `tools/list` and `server/discover`.
     pub protocol: Vec<String>,
 }
@@ -54,6 +58,8 @@ pub async fn gather(endpoint: &Endpoint, key_file: &Path) -> Facts {
         keys: None,
         log_in: Vec::new(),
         challenged: false,
+        version: None,
+        ours: env!("CARGO_PKG_VERSION"),
         protocol: Vec::new(),
     };
     if facts.alive.is_err() {
@@ -73,7 +79,7 @@ pub async fn gather(endpoint: &Endpoint, key_file: &Path) -> Facts {
     for reply in [send_to(&right, right.post(), "").await, get(&right, MCP_PATH).await] {
         facts.challenged |= challenges(&reply);
     }
-    facts.protocol = protocol(&right).await;
+    (facts.version, facts.protocol) = protocol(&right).await;
     facts
 }
 
@@ -119,11 +125,13 @@ fn hello() -> Value {
         {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}})
 }
 
-/// What a tunnel's client, and ChatGPT after it, ask first.
-async fn protocol(endpoint: &Endpoint) -> Vec<String> {
-    let mut wrong = Vec::new();
+/// What a tunnel's client, and ChatGPT after it, ask first: the version that is told, and what is wrong.
+async fn protocol(endpoint: &Endpoint) -> (Option<String>, Vec<String>) {
+    let (mut version, mut wrong) = (None, Vec::new());
     match result(post(endpoint, &hello()).await) {
-        Ok(result) if result["serverInfo"]["name"] == "gatehouse" => {}
+        Ok(result) if result["serverInfo"]["name"] == "gatehouse" => {
+            version = result["serverInfo"]["version"].as_str().map(|told| told.chars().take(40).collect());
+        }
         Ok(_) => wrong.push("initialize was answered by something else than Gatehouse".to_owned()),
         Err(why) => wrong.push(format!("initialize: {why}")),
     }
@@ -138,7 +146,7 @@ async fn protocol(endpoint: &Endpoint) -> Vec<String> {
         Err(why) => wrong.push(format!("tools/list: {why}")),
     }
     wrong.extend(discover(endpoint).await);
-    wrong
+    (version, wrong)
 }
 
 /// Either it is answered, or refused as the protocol refuses a revision that is switched off.
@@ -198,9 +206,22 @@ pub fn judge(facts: &Facts) -> Vec<Line> {
         ),
     };
     let mut lines = vec![alive, ready];
+    lines.extend(facts.version.as_ref().map(|told| version(told, facts.ours)));
     lines.extend(facts.keys.map(|(right, wrong)| keys(right, wrong)));
     lines.extend([discovery(facts), spoken(facts)]);
     lines
+}
+
+fn version(told: &str, ours: &str) -> Line {
+    const CHECK: &str = "front_version";
+    if told == ours {
+        return Line::ok(CHECK, told);
+    }
+    Line::warning(
+        CHECK,
+        format!("the front is {told}, this program {ours}"),
+        "Executor, front and command belong together: install all binaries of one version, and start the gateway again.",
+    )
 }
 
 fn keys(right: Option<u16>, wrong: Option<u16>) -> Line {
@@ -251,7 +272,7 @@ fn spoken(facts: &Facts) -> Line {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict::{self, Failed, Ok as Fine};
+    use super::super::Verdict::{self, Failed, Ok as Fine, Warning};
     use super::*;
 
     fn facts() -> Facts {
@@ -262,6 +283,8 @@ mod tests {
             keys: Some((Some(200), Some(401))),
             log_in: vec![Some(404), Some(404)],
             challenged: false,
+            version: Some("1".into()),
+            ours: "1",
             protocol: vec![],
         }
     }
@@ -273,7 +296,7 @@ mod tests {
     #[test]
     fn a_front_in_order_has_nothing_but_good_lines() {
         assert!(judge(&facts()).iter().all(|line| line.verdict == Fine));
-        assert_eq!(judge(&Facts { keys: None, ..facts() }).len(), 4, "a Unix socket wants no key");
+        assert_eq!(judge(&Facts { keys: None, ..facts() }).len(), 5, "a Unix socket wants no key");
     }
 
     #[test]
@@ -281,6 +304,8 @@ mod tests {
         assert_eq!(verdict(&Facts { alive: Err("refused".into()), ..facts() }, "front"), Failed);
         assert_eq!(verdict(&Facts { alive: Ok(404), ..facts() }, "front"), Failed);
         assert_eq!(verdict(&Facts { ready: Some(503), ..facts() }, "front_ready"), Failed);
+        assert_eq!(verdict(&Facts { ours: "2", ..facts() }, "front_version"), Warning);
+        assert!(judge(&Facts { version: None, ..facts() }).iter().all(|line| line.check != "front_version"));
         for keys in [(Some(401), Some(401)), (Some(200), Some(200)), (Some(500), Some(401)), (None, None)] {
             assert_eq!(verdict(&Facts { keys: Some(keys), ..facts() }, "front_key"), Failed, "{keys:?}");
         }

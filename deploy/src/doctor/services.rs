@@ -1,18 +1,25 @@
 //! The installed services: still what would be installed now, with the environment of this shell, and staying.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::Line;
-use crate::install::{Disk, Manager, Plan, Record, lingers};
+use crate::install::{Disk, Manager, Plan, Record, lingers, set_for_services};
+
+/// Parts of the names of variables that hold secrets. Nothing that a service is given on purpose is called so.
+const SECRET: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// What was installed.
     pub record: Option<Record>,
+    /// Why nobody can tell what was installed, if so.
+    pub unreadable: Option<String>,
     /// Files that are not what would be installed now.
     pub stale: Vec<String>,
+    /// Variables that the services' files set today and whose names are those of secrets.
+    pub secrets: Vec<String>,
     /// What a service would be given if it were installed from this shell.
     pub shell: BTreeMap<String, String>,
     /// Whether the user's services go on after the log-out; `None` where there is no such thing.
@@ -22,8 +29,10 @@ pub struct Facts {
 /// Looks.
 #[must_use]
 pub fn gather(disk: &Disk, plan: Option<&Plan>, shell: BTreeMap<String, String>, linger: &Path) -> Facts {
-    // A record that cannot be read is no installation that could be looked at; `uninstall` tells why.
-    let record = disk.record().ok().flatten();
+    let (record, unreadable) = match disk.record() {
+        Ok(record) => (record, None),
+        Err(failure) => (None, Some(failure.message)),
+    };
     let stale = match (&record, plan) {
         (Some(_), Some(plan)) => plan.files.iter().filter(|file| !disk.is_as_planned(file)).collect(),
         _ => Vec::new(),
@@ -32,15 +41,35 @@ pub fn gather(disk: &Disk, plan: Option<&Plan>, shell: BTreeMap<String, String>,
     let manager = record.as_ref().map_or_else(Manager::of_this_system, |record| record.manager);
     Facts {
         stale: stale.iter().map(|file| file.path.display().to_string()).collect(),
+        secrets: record
+            .as_ref()
+            .map(set_for_services)
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|name| is_secret(name))
+            .collect(),
         record,
+        unreadable,
         shell,
         lingers: lingers(manager, linger, &user),
     }
 }
 
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    name.split('_').any(|part| SECRET.contains(&part) || part == "APIKEY")
+}
+
 /// Decides.
 #[must_use]
 pub fn judge(facts: &Facts) -> Vec<Line> {
+    if let Some(why) = &facts.unreadable {
+        return vec![Line::failed(
+            "services",
+            format!("nobody can tell what was installed: {why}"),
+            "Move that file away, and run `gatehouse install --force`: it writes the services' files and the record anew.",
+        )];
+    }
     let Some(record) = &facts.record else {
         return vec![Line::ok("services", "none are installed; `gatehouse install` makes them")];
     };
@@ -53,7 +82,7 @@ pub fn judge(facts: &Facts) -> Vec<Line> {
             "Settings, binaries or this shell's environment changed since: `gatehouse install` again takes that over.",
         )
     };
-    let mut lines = vec![services, environment(record, &facts.shell)];
+    let mut lines = vec![services, environment(record, facts)];
     match facts.lingers {
         Some(true) => lines.push(Line::ok("linger", "the services go on when you log out")),
         Some(false) => lines.push(Line::warning(
@@ -66,9 +95,17 @@ pub fn judge(facts: &Facts) -> Vec<Line> {
     lines
 }
 
-fn environment(record: &Record, shell: &BTreeMap<String, String>) -> Line {
+fn environment(record: &Record, facts: &Facts) -> Line {
     const CHECK: &str = "service_environment";
-    let names = record.environment.keys().chain(shell.keys()).collect::<std::collections::BTreeSet<_>>();
+    if !facts.secrets.is_empty() {
+        return Line::failed(
+            CHECK,
+            format!("the services are given what looks like a secret: {}", facts.secrets.join(", ")),
+            "`gatehouse install` never puts one there, and Gatehouse needs none: take it out of the services' files, and make a new one if others could read them.",
+        );
+    }
+    let shell = &facts.shell;
+    let names = record.environment.keys().chain(shell.keys()).collect::<BTreeSet<_>>();
     let other: Vec<_> = names
         .into_iter()
         .filter(|name| record.environment.get(*name) != shell.get(*name))
@@ -104,7 +141,7 @@ fn describe(name: &str, service: Option<&String>, shell: Option<&String>) -> Str
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict::{self, Ok as Fine, Warning};
+    use super::super::Verdict::{self, Failed, Ok as Fine, Warning};
     use super::*;
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -121,7 +158,14 @@ mod tests {
             listen: None,
             environment: environment.clone(),
         };
-        Facts { record: Some(record), stale: vec![], shell: environment, lingers: Some(true) }
+        Facts {
+            record: Some(record),
+            unreadable: None,
+            stale: vec![],
+            secrets: vec![],
+            shell: environment,
+            lingers: Some(true),
+        }
     }
 
     fn verdict(facts: &Facts, check: &str) -> Verdict {
@@ -139,6 +183,13 @@ mod tests {
     fn what_differs_is_named_without_its_value() {
         assert_eq!(verdict(&Facts { stale: vec!["/u".into()], ..facts() }, "services"), Warning);
         assert_eq!(verdict(&Facts { lingers: Some(false), ..facts() }, "linger"), Warning);
+        assert_eq!(verdict(&Facts { unreadable: Some("x".into()), ..facts() }, "services"), Failed);
+        assert_eq!(
+            verdict(&Facts { secrets: vec!["A_KEY".into()], ..facts() }, "service_environment"),
+            Failed
+        );
+        let shell = map(&[("PATH", "/usr/bin:/bin"), ("CLAUDE_BIN", "/c")]);
+        assert!(judge(&Facts { shell, ..facts() })[1].found.contains("PATH has another order"));
         let shell = map(&[("PATH", "/bin:/opt/x:/usr/bin"), ("NVM_DIR", "/secret-value")]);
         let line = &judge(&Facts { shell, ..facts() })[1];
         assert_eq!(line.verdict, Warning);
@@ -146,5 +197,15 @@ mod tests {
             assert!(line.found.contains(part), "{}", line.found);
         }
         assert!(!line.found.contains("secret-value"), "{}", line.found);
+    }
+
+    #[test]
+    fn names_of_secrets_are_told_from_those_that_a_service_is_given() {
+        for name in ["OPENAI_API_KEY", "github_token", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "APIKEY"] {
+            assert!(is_secret(name), "{name}");
+        }
+        for name in crate::install::KEPT.into_iter().chain(["KEYBOARD", "TOKENIZERS_PARALLELISM"]) {
+            assert!(!is_secret(name), "{name}");
+        }
     }
 }

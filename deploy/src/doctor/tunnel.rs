@@ -44,13 +44,11 @@ pub struct Facts {
     pub running: usize,
     /// Variables with a key in this shell.
     pub in_shell: Vec<String>,
-    /// Variables with a key in the environment of the installed services.
-    pub in_services: Vec<String>,
 }
 
-/// Looks. `services` are the names of the variables that the installed services are given.
+/// Looks.
 #[must_use]
-pub fn gather(config: &Path, services: &[String]) -> Facts {
+pub fn gather(config: &Path) -> Facts {
     let folder = config.join("tunnel-client");
     let set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     Facts {
@@ -59,7 +57,6 @@ pub fn gather(config: &Path, services: &[String]) -> Facts {
         folder,
         running: running(),
         in_shell: KEY_VARIABLES.iter().filter(|name| set(name)).map(|name| (*name).to_owned()).collect(),
-        in_services: services.iter().filter(|name| KEY_VARIABLES.contains(&name.as_str())).cloned().collect(),
     }
 }
 
@@ -141,14 +138,17 @@ pub fn judge(facts: &Facts) -> Vec<Line> {
         None => Line::warning(
             "tunnel_client",
             "tunnel-client is not in PATH",
-            "ChatGPT reaches this machine through it: install it.",
+            "ChatGPT reaches this machine through it. docs/chatgpt.md says where to get it.",
         ),
     }];
     lines.push(match facts.profiles.as_slice() {
         [] => Line::warning(
             "tunnel_profile",
             format!("there is none in {}", facts.folder.display()),
-            "Make one: `tunnel-client init`, or name yours with --profile-file when you start it.",
+            format!(
+                "Make one: gatehouse tunnel-profile TUNNEL_ID --api-key-file KEY_FILE -o {}/gatehouse.yaml",
+                facts.folder.display()
+            ),
         ),
         some => {
             let names: Vec<_> = some.iter().map(|profile| profile.path.display().to_string()).collect();
@@ -203,14 +203,6 @@ fn key(facts: &Facts) -> Line {
             KeyPlace::File(..) | KeyPlace::Variable(_) | KeyPlace::Profile(_) | KeyPlace::Nowhere => {}
         }
     }
-    if !facts.in_services.is_empty() {
-        let found = format!("the services' environment has {}", facts.in_services.join(", "));
-        return Line::failed(
-            CHECK,
-            found,
-            "`gatehouse install` puts it there never: take it out of the units, and make a new key.",
-        );
-    }
     if !facts.in_shell.is_empty() {
         let found = format!("this shell's environment has {}", facts.in_shell.join(", "));
         return Line::warning(
@@ -264,10 +256,8 @@ mod tests {
             assert_eq!(verdict(&facts(key.clone()), "tunnel_key"), expected, "{key:?}");
         }
         let good = facts(file(Some(0o600)));
-        let shell = Facts { in_shell: vec!["OPENAI_API_KEY".into()], ..good.clone() };
+        let shell = Facts { in_shell: vec!["OPENAI_API_KEY".into()], ..good };
         assert_eq!(verdict(&shell, "tunnel_key"), Warning);
-        let services = Facts { in_services: vec!["OPENAI_API_KEY".into()], ..good };
-        assert_eq!(verdict(&services, "tunnel_key"), Failed);
     }
 
     #[test]

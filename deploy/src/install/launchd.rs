@@ -63,13 +63,43 @@ fn escaped(text: &str) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use plist::Value;
+    use proptest::prelude::*;
 
     use super::*;
+
+    /// Text without what a property list cannot carry.
+    fn carried() -> impl Strategy<Value = String> {
+        any::<String>().prop_map(|text| text.chars().filter(|c| escaped(&c.to_string()).is_ok()).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn any_arguments_and_environment_come_back_as_they_were(
+            arguments in prop::collection::vec(carried(), 0..6),
+            environment in prop::collection::btree_map("[A-Z_]{1,8}", carried(), 0..4),
+            folder in carried(),
+        ) {
+            let program = PathBuf::from(format!("/{folder}/executor-svc"));
+            let service = Service { name: "executor", program, arguments, environment };
+            let list = read(&service);
+            let texts: Vec<_> =
+                list["ProgramArguments"].as_array().unwrap().iter().filter_map(Value::as_string).collect();
+            let program = service.program.to_str().unwrap();
+            prop_assert_eq!(texts[0], program);
+            prop_assert_eq!(&texts[1..], &service.arguments[..]);
+            let said = list["EnvironmentVariables"].as_dictionary().unwrap();
+            prop_assert_eq!(said.len(), service.environment.len());
+            for (name, value) in &service.environment {
+                prop_assert_eq!(said[name].as_string(), Some(value.as_str()));
+            }
+            prop_assert_eq!(list["AbandonProcessGroup"].as_boolean(), Some(true));
+        }
+    }
 
     fn read(service: &Service) -> plist::Dictionary {
         let home = Home { home: "/Users/Jörg <&> \"M\"".into(), config: "/c".into() };
         let text = content(&home, service).unwrap();
-        assert!(!text.contains('@'), "{text}");
+        assert!(!["@LABEL@", "@LOG@", "@ARGUMENTS@", "@ENVIRONMENT@"].iter().any(|mark| text.contains(mark)));
         plist::from_bytes::<Value>(text.as_bytes()).unwrap().into_dictionary().unwrap()
     }
 

@@ -26,9 +26,10 @@ pub struct Head {
     pub commits: u64,
 }
 
-/// Counts a commit.
-pub(super) fn count(tx: &Connection) -> rusqlite::Result<()> {
-    tx.prepare_cached("UPDATE tally SET commits = commits + 1")?.execute([]).map(drop)
+/// Counts the commit that this transaction is, and gives how far the ledger is with it.
+pub(super) fn advance(tx: &Connection) -> Result<Head, LedgerError> {
+    tx.prepare_cached("UPDATE tally SET commits = commits + 1")?.execute([])?;
+    of(tx)
 }
 
 /// How far the ledger is.

@@ -1,13 +1,14 @@
 //! The one thread that writes, and group commit.
 //!
 //! A change is a closure. The thread takes one, opens a transaction, runs it and every other change that is waiting by
-//! then, each inside a savepoint of its own, and commits them all with one fsync. A change that refuses is rolled back
-//! alone. What must happen after the commit (waking waiters, handing out orders) is returned by the change itself and
-//! runs on the writer thread, so that it happens also if the caller has gone away meanwhile.
+//! then, each inside a savepoint of its own (one alone needs none), and commits them all with one fsync. A change that
+//! refuses is rolled back alone. What must happen after the commit (waking waiters, handing out orders) is returned by
+//! the change itself and runs on the writer thread, so that it happens also if the caller has gone away meanwhile.
 //!
 //! While commits fail, for whatever cause, everybody is told at once and nothing is kept; the thread tries by itself
 //! whether the cause is gone, and shows how it stands ([`Writer::trouble`]).
 
+use std::iter::Peekable;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -16,7 +17,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
-use super::head::{self, HeadFile};
+use super::head::{self, Head, HeadFile};
 use super::{LedgerError, Trouble};
 
 /// How many changes one commit may carry: enough for every live session at once, few enough to bound a rollback.
@@ -39,6 +40,12 @@ struct Failed {
 impl From<rusqlite::Error> for Failed {
     fn from(error: rusqlite::Error) -> Self {
         Self { trouble: Trouble::of(&error), why: error.to_string() }
+    }
+}
+
+impl From<LedgerError> for Failed {
+    fn from(error: LedgerError) -> Self {
+        Self { trouble: error.trouble(), why: error.to_string() }
     }
 }
 
@@ -191,18 +198,21 @@ impl Desk {
 
     fn group(&mut self, first: Queued, queue: &Receiver<Queued>) {
         let waiting = || queue.try_recv().ok().map(|queued| queued.change);
-        let mut group = std::iter::once(first.change).chain(std::iter::from_fn(waiting)).take(GROUP_LIMIT);
-        let counts = self.head.is_some();
-        let (delivers, outcome) = commit_group(&self.connection, &mut group, counts);
-        let failed = outcome.err();
-        if failed.is_some() {
-            let _ = self.connection.execute_batch("ROLLBACK");
-        } else if let Some(file) = &mut self.head {
-            match head::of(&self.connection) {
-                Ok(head) => file.note(head),
-                Err(error) => tracing::warn!(%error, "the ledger's head cannot be read"),
+        let group = std::iter::once(first.change).chain(std::iter::from_fn(waiting)).take(GROUP_LIMIT);
+        let mut group = group.peekable();
+        let (delivers, outcome) = commit_group(&self.connection, &mut group, self.head.is_some());
+        let failed = match outcome {
+            Ok(head) => {
+                if let (Some(file), Some(head)) = (&mut self.head, head) {
+                    file.note(head);
+                }
+                None
             }
-        }
+            Err(failed) => {
+                let _ = self.connection.execute_batch("ROLLBACK");
+                Some(failed)
+            }
+        };
         // Shown before anybody is told, so that whoever was told finds it shown.
         self.show(failed.as_ref());
         for deliver in delivers {
@@ -238,41 +248,63 @@ fn probe(connection: &Connection) -> rusqlite::Result<()> {
     tried
 }
 
-fn commit_group(
-    connection: &Connection,
-    group: &mut impl Iterator<Item = Change>,
-    counts: bool,
-) -> (Vec<Deliver>, Result<(), Failed>) {
-    let mut delivers = Vec::new();
-    let before = connection.total_changes();
-    let mut outcome = connection.execute_batch("BEGIN IMMEDIATE").map_err(Failed::from);
-    while outcome.is_ok() {
-        let Some(change) = group.next() else { break };
-        outcome = run_alone(connection, change, &mut delivers).map_err(Failed::from);
-    }
-    // Where nothing was changed, nothing is written, and nobody waits for the disk.
-    if outcome.is_ok() && counts && connection.total_changes() != before {
-        outcome = head::count(connection).map_err(Failed::from);
-    }
-    (delivers, outcome.and_then(|()| connection.execute_batch("COMMIT").map_err(Failed::from)))
+/// A statement without parameters or rows, prepared once.
+fn execute(connection: &Connection, sql: &'static str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(drop)
 }
 
-/// Runs one change so that its refusal undoes only itself.
-fn run_alone(connection: &Connection, change: Change, delivers: &mut Vec<Deliver>) -> rusqlite::Result<()> {
-    connection.prepare_cached("SAVEPOINT change")?.execute([])?;
+/// Runs the changes and commits them; gives how far the ledger is then, if that is asked for and anything was changed.
+fn commit_group(
+    connection: &Connection,
+    group: &mut Peekable<impl Iterator<Item = Change>>,
+    counts: bool,
+) -> (Vec<Deliver>, Result<Option<Head>, Failed>) {
+    let mut delivers = Vec::new();
+    let before = connection.total_changes();
+    let outcome = execute(connection, "BEGIN IMMEDIATE").and_then(|()| run(connection, group, &mut delivers));
+    let outcome = outcome.map_err(Failed::from).and_then(|kept| {
+        // Where nothing was changed, nothing is written, and nobody waits for the disk.
+        let counts = counts && kept == Kept::Yes && connection.total_changes() != before;
+        let head = if counts { Some(head::advance(connection)?) } else { None };
+        execute(connection, if kept == Kept::Yes { "COMMIT" } else { "ROLLBACK" })?;
+        Ok(head)
+    });
+    (delivers, outcome)
+}
+
+/// Runs the changes. One that is alone needs no savepoint: its refusal undoes the whole transaction.
+fn run(
+    connection: &Connection,
+    group: &mut Peekable<impl Iterator<Item = Change>>,
+    delivers: &mut Vec<Deliver>,
+) -> rusqlite::Result<Kept> {
+    let Some(first) = group.next() else { return Ok(Kept::No) };
+    if group.peek().is_none() {
+        return Ok(run_change(connection, first, delivers));
+    }
+    run_apart(connection, first, delivers)?;
+    for change in group {
+        run_apart(connection, change, delivers)?;
+    }
+    Ok(Kept::Yes)
+}
+
+/// Runs one change of several so that its refusal undoes only itself.
+fn run_apart(connection: &Connection, change: Change, delivers: &mut Vec<Deliver>) -> rusqlite::Result<()> {
+    execute(connection, "SAVEPOINT change")?;
+    if run_change(connection, change, delivers) == Kept::No {
+        execute(connection, "ROLLBACK TO change")?;
+    }
+    execute(connection, "RELEASE change")
+}
+
+fn run_change(connection: &Connection, change: Change, delivers: &mut Vec<Deliver>) -> Kept {
     // A fault of ours in one change must not end the thread that all depend on.
     let ran = catch_unwind(AssertUnwindSafe(|| change(Ok(connection)))).ok().flatten();
-    let mut kept = Kept::No;
-    if let Some((keep, deliver)) = ran {
-        kept = keep;
-        // Noted first: whatever fails from here on, its caller is told.
-        delivers.push(deliver);
-    }
-    if kept == Kept::No {
-        connection.prepare_cached("ROLLBACK TO change")?.execute([])?;
-    }
-    connection.prepare_cached("RELEASE change")?.execute([])?;
-    Ok(())
+    let Some((kept, deliver)) = ran else { return Kept::No };
+    // Noted first: whatever fails from here on, its caller is told.
+    delivers.push(deliver);
+    kept
 }
 
 #[cfg(test)]

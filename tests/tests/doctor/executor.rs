@@ -3,6 +3,7 @@
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 
+use gatehouse_tests::processes;
 #[cfg(target_os = "linux")]
 use gatehouse_tests::skip;
 use gatehouse_tests::up::Up;
@@ -15,6 +16,19 @@ fn a_gateway_that_does_not_run_is_missed() {
     let found = Patient::new().doctor(&["--listen", "127.0.0.1:1"]);
     found.expect("executor", "failed", "gatehouse up");
     assert_eq!(found.verdict("ledger"), "-", "nobody is there to be asked");
+}
+
+#[test]
+fn an_executor_that_hangs_does_not_hang_the_doctor() {
+    let patient = Patient::new();
+    let up = Up::start(&patient.place, None);
+    let executor = up.child("executor-svc").expect("it runs");
+    processes::signal(executor, Signal::SIGSTOP);
+    let found = patient.doctor(&[]);
+    processes::signal(executor, Signal::SIGCONT);
+    found.expect("executor", "failed", "one is there and says nothing");
+    found.expect("front_ready", "failed", "does not reach its executor");
+    patient.doctor(&[]).expect("executor", "ok", "");
 }
 
 /// Runs a gateway once, so that there is a ledger with entries, and lets `damage` have its file.
@@ -62,6 +76,22 @@ fn a_damaged_file_is_told_in_the_words_of_the_database() {
     });
     let _up = Up::start(&patient.place, None);
     patient.doctor(&[]).expect("ledger", "failed", "the file is damaged");
+}
+
+#[test]
+fn a_ledger_that_cannot_be_read_any_more_is_told_in_the_executors_words() {
+    let patient = Patient::new();
+    let mut up = Up::start(&patient.place, None);
+    up.signal(Signal::SIGTERM);
+    assert_eq!(up.ended().code(), Some(0));
+    let _up = Up::start(&patient.place, None);
+    // All but the header, under the executor's feet; what it has not read yet it will not be able to.
+    for name in ["s/ledger.db", "s/ledger.db-wal"] {
+        let Ok(file) = std::fs::File::options().write(true).open(patient.at(name)) else { continue };
+        let length = file.metadata().unwrap().len();
+        file.write_all_at(&vec![0xff; usize::try_from(length).unwrap().saturating_sub(100)], 100).unwrap();
+    }
+    patient.doctor(&[]).expect("ledger", "failed", "it cannot be looked at");
 }
 
 #[test]

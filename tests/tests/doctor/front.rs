@@ -54,7 +54,10 @@ fn proper(ask: &Ask) -> Answer {
         "/mcp" if !right => (401, "", "{}".to_owned()),
         "/mcp" if ask.body.contains("server/discover") => result("{}"),
         "/mcp" if ask.body.contains("tools/list") => result("{\"tools\":[1,2,3,4,5,6]}"),
-        "/mcp" if ask.body.contains("initialize") => result("{\"serverInfo\":{\"name\":\"gatehouse\"}}"),
+        "/mcp" if ask.body.contains("initialize") => result(&format!(
+            "{{\"serverInfo\":{{\"name\":\"gatehouse\",\"version\":\"{}\"}}}}",
+            env!("CARGO_PKG_VERSION")
+        )),
         "/mcp" => (400, "", "{}".to_owned()),
         _ => (404, "", String::new()),
     }
@@ -89,7 +92,7 @@ fn examined(answer: impl Fn(&Ask) -> Answer + Send + 'static) -> Findings {
 #[test]
 fn one_that_answers_as_it_should_passes() {
     let found = examined(proper);
-    for check in ["front", "front_ready", "front_key", "front_discovery", "front_protocol"] {
+    for check in ["front", "front_ready", "front_version", "front_key", "front_discovery", "front_protocol"] {
         found.expect(check, "ok", "");
     }
 }
@@ -112,6 +115,19 @@ fn each_fault_of_a_front_has_its_line() {
         other => other,
     };
     examined(challenge).expect("front_discovery", "failed", "/readyz then stays red");
+}
+
+#[test]
+fn a_front_of_another_version_is_a_warning() {
+    let other = crate::versions::other();
+    let answer = move |ask: &Ask| {
+        let (status, headers, body) = proper(ask);
+        (status, headers, body.replace(env!("CARGO_PKG_VERSION"), &crate::versions::other()))
+    };
+    let found = examined(answer);
+    found.expect("front_version", "warning", &format!("the front is {other}, this program"));
+    found.expect("front_version", "warning", "install all binaries of one version");
+    found.expect("front_protocol", "ok", "");
 }
 
 #[test]

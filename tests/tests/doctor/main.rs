@@ -8,6 +8,8 @@ mod front;
 mod programs;
 mod settings;
 mod surroundings;
+mod table;
+mod versions;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

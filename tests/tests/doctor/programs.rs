@@ -1,8 +1,15 @@
 //! Claude Code, Node, git, the sandbox.
 
-use std::fs::Permissions;
+use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
+#[cfg(target_os = "linux")]
+use gatehouse_tests::binaries::binary;
+#[cfg(target_os = "linux")]
+use gatehouse_tests::skip;
+
+#[cfg(target_os = "linux")]
+use crate::Findings;
 use crate::Patient;
 
 #[test]
@@ -33,8 +40,8 @@ fn node_and_git_are_missed() {
 fn with_launcher(script: &str) -> Patient {
     let patient = Patient::new();
     let launcher = patient.at("h/bin/sandbox-launch");
-    std::fs::write(&launcher, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&launcher, Permissions::from_mode(0o755)).unwrap();
+    fs::write(&launcher, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&launcher, Permissions::from_mode(0o755)).unwrap();
     let directory = patient.at("h/bin").display().to_string();
     patient.configured(&format!("[claude]\nhelper_dir = {directory:?}\n"))
 }
@@ -56,4 +63,53 @@ fn a_launcher_that_is_not_there_is_missed() {
     let patient = Patient::new();
     let found = patient.configured("[claude]\nhelper_dir = \"/nonexistent\"\n").doctor(&[]);
     found.expect("sandbox_layers", "failed", "sandbox-launch is not there");
+}
+
+/// The real launcher, behind one that changes what it is ordered, as a launcher with a fault might.
+#[cfg(target_os = "linux")]
+fn with_faulty_launcher(fault: &str) -> Findings {
+    let real = binary("sandbox-launch");
+    let real = real.display();
+    // bash, for descriptors above 9. The order comes through the descriptor that the first argument names.
+    let script = format!(
+        r#"[ "$1" = --probe ] && exec '{real}' "$@"
+order=$(cat <&"$1")
+exec {{changed}}< <(printf %s "$order" | sed -E '{fault}')
+exec '{real}' "$changed" "$2" "$3""#
+    );
+    let patient = with_launcher(&script);
+    let launcher = patient.at("h/bin/sandbox-launch");
+    let text = fs::read_to_string(&launcher).unwrap();
+    fs::write(&launcher, text.replace("#!/bin/sh\n", "#!/bin/bash\n")).unwrap();
+    // Where the canaries' files lie.
+    fs::create_dir(patient.at("s")).unwrap();
+    let found = patient.doctor(&[]);
+    // It says itself that every layer is there: only a canary can tell otherwise.
+    found.expect("sandbox_layers", "ok", "");
+    found
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_canary_that_gets_through_a_layer_is_told_by_what_it_could_do() {
+    if Patient::new().doctor(&[]).verdict("sandbox_canaries") != "ok" && skip("userns") {
+        return;
+    }
+    with_faulty_launcher("").expect(
+        "sandbox_canaries",
+        "ok",
+        "denied inside: read, write, network, processes",
+    );
+    // Nothing is hidden.
+    let found = with_faulty_launcher(r#"s/"hidden":\[[^]]*\]\}\]/"hidden":[]/"#);
+    found.expect("sandbox_canaries", "failed", "a confined program could: read |");
+    found.expect("sandbox_canaries", "failed", "Do not let sessions run commands here");
+    // What should only be read may be written.
+    let found = with_faulty_launcher(
+        r#"s/"readable":(\[[^]]*\]\}\])(.*)"writable":\[\]/"readable":[]\2"writable":\1/"#,
+    );
+    found.expect("sandbox_canaries", "failed", "a confined program could: write |");
+    // Nothing may be read: that everything else is denied too proves nothing.
+    let found = with_faulty_launcher(r#"s/"readable":\[[^]]*\]\}\]/"readable":[]/"#);
+    found.expect("sandbox_canaries", "failed", "could not even do what is allowed");
 }

@@ -46,3 +46,27 @@ fn what_others_could_read_or_write_is_told_with_the_command_that_mends_it() {
 fn where_no_gateway_was_there_is_no_key() {
     Patient::new().doctor(&[]).expect("key_file", "failed", "is not there");
 }
+
+#[test]
+fn a_place_that_is_another_users_or_another_kind_is_told_with_the_way_out() {
+    let patient = Patient::new();
+    fs::create_dir(patient.at("s")).unwrap();
+    open(&patient, "s", 0o700);
+    fs::write(patient.at("s/content"), "no directory").unwrap();
+    let found = patient.doctor(&[]);
+    found.expect("private_directories", "failed", "s/content is something else than it should be");
+    found.expect("private_directories", "failed", "mv '");
+
+    // Root can give a place away; whoever is not root has one that is root's.
+    let (patient, owner) = if nix::unistd::geteuid().is_root() {
+        let patient = Patient::new();
+        fs::create_dir(patient.at("s")).unwrap();
+        std::os::unix::fs::chown(patient.at("s"), Some(1000), None).unwrap();
+        (patient, 1000)
+    } else {
+        (Patient::new().configured("[front]\nkey_file = \"/etc/passwd\"\n"), 0)
+    };
+    let found = patient.doctor(&[]);
+    let check = if owner == 0 { "key_file" } else { "private_directories" };
+    found.expect(check, "failed", &format!("belongs to user {owner}"));
+}

@@ -25,7 +25,7 @@ fn profile(patient: &Patient, key: &str, mode: u32) {
 fn a_tunnel_that_is_not_set_up_is_a_warning() {
     let found = Patient::new().with("PATH", "/nonexistent").doctor(&[]);
     found.expect("tunnel_client", "warning", "not in PATH");
-    found.expect("tunnel_profile", "warning", "tunnel-client init");
+    found.expect("tunnel_profile", "warning", "gatehouse tunnel-profile TUNNEL_ID");
 }
 
 #[test]
@@ -116,4 +116,65 @@ fn services_that_no_longer_fit_this_shell_or_these_settings_are_told() {
     found.expect("services", "warning", "gatehouse install");
     found.expect("service_environment", "warning", "NVM_DIR is set here alone");
     assert!(!found.said.to_string().contains("a-value-to-keep"));
+}
+
+fn installed() -> Patient {
+    let patient = Patient::new().with("PATH", "/usr/bin:/bin");
+    let installed = patient.run(&["install", "--as-root", "--no-start"]);
+    assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+    patient.doctor(&[]).expect("service_environment", "ok", "");
+    patient
+}
+
+#[test]
+fn directories_of_path_in_another_order_are_told() {
+    let patient = installed();
+    let found = patient.with("PATH", "/bin:/usr/bin").doctor(&[]);
+    found.expect("service_environment", "warning", "PATH has another order");
+    // A directory that is missing counts more than the order.
+    let patient = installed();
+    let found = patient.with("PATH", "/opt/tools:/bin:/usr/bin").doctor(&[]);
+    found.expect("service_environment", "warning", "PATH lacks /opt/tools");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_secret_that_somebody_gave_the_services_is_found_in_each_place_where_it_can_be() {
+    let folder = "h/.config/systemd/user";
+    let unit = format!("{folder}/gatehouse-executor.service");
+    // What `systemctl --user edit` makes; a file with variables that it names; the unit itself.
+    let patient = installed();
+    put(&patient, &format!("{unit}.d/override.conf"), "[Service]\nEnvironment=\"MY_API_KEY=sk-x\"\n", 0o644);
+    let found = patient.doctor(&[]);
+    found.expect("service_environment", "failed", "MY_API_KEY");
+    assert!(!found.said.to_string().contains("sk-x"), "no key is ever shown");
+
+    let patient = installed();
+    put(&patient, "h/variables", "# mine\nGITHUB_TOKEN=sk-x\nEDITOR=vi\n", 0o600);
+    let text = format!("[Service]\nEnvironmentFile={}\n", patient.at("h/variables").display());
+    put(&patient, &format!("{folder}/gatehouse-front.service.d/keys.conf"), &text, 0o644);
+    let found = patient.doctor(&[]);
+    found.expect("service_environment", "failed", "GITHUB_TOKEN");
+    assert!(!found.line("service_environment").1.contains("EDITOR"));
+
+    let patient = installed();
+    let text = fs::read_to_string(patient.at(&unit)).unwrap();
+    let text = text.replace("[Service]\n", "[Service]\nEnvironment=CONTROL_PLANE_API_KEY=sk-x\n");
+    put(&patient, &unit, &text, 0o644);
+    patient.doctor(&[]).expect("service_environment", "failed", "CONTROL_PLANE_API_KEY");
+}
+
+#[test]
+fn a_record_of_the_services_that_cannot_be_read_is_told() {
+    let patient = installed();
+    put(&patient, "s/services.json", "{", 0o600);
+    let found = patient.doctor(&[]);
+    found.expect("services", "failed", "services.json");
+    found.expect("services", "failed", "gatehouse install --force");
+    assert_eq!(found.verdict("service_environment"), "-");
+    // What the line says mends it.
+    fs::rename(patient.at("s/services.json"), patient.at("s/services.json.old")).unwrap();
+    let again = patient.run(&["install", "--as-root", "--no-start", "--force"]);
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    patient.doctor(&[]).expect("services", "ok", "installed by version");
 }
