@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(15);
 const FIRST_CONTACT: Duration = Duration::from_secs(30);
 /// Between two heartbeats, at least and at most. A lost connection is noticed at once, by the call that is open; they are for
 /// the lease's time. They are most of what a waiting session costs, so they are rare where a lease is long.
-const HEARTBEAT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(15));
+const HEARTBEAT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
 /// Longer than any lease; keeps the sum far from overflow.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn heartbeats_are_rare_where_a_lease_is_long_and_never_rarer_than_their_bound() {
         let after = |left| until_next_heartbeat(left).as_secs();
-        assert_eq!([0, 19, 40, 60, 1800, u64::MAX].map(after), [5, 5, 10, 15, 15, 15]);
+        assert_eq!([0, 19, 40, 60, 1800, u64::MAX].map(after), [5, 5, 10, 15, 30, 30]);
     }
 
     #[test]
