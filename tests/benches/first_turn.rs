@@ -17,17 +17,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use gatehouse::chatgpt::Start;
-use gatehouse_figures::{Comparison, Goal, Place, Table, Unit};
+use gatehouse_figures::{Comparison, Goal, Place, Table, Unit, rounds};
 use gatehouse_tests::binaries;
 use gatehouse_tests::gateway::{Gateway, Setup};
 
 const ROUNDS: usize = 25;
 /// The first launch also asks Claude Code for its version.
 const WARM: usize = 1;
-
-fn rounds() -> usize {
-    std::env::var("GATEHOUSE_BENCH_ROUNDS").map_or(ROUNDS, |text| text.parse().unwrap())
-}
 
 #[tokio::main]
 async fn main() {
@@ -40,7 +36,7 @@ async fn main() {
         Unit::Time,
         Goal::AtMost(1.1),
     );
-    for round in 0..WARM + rounds() {
+    for round in 0..WARM + rounds(ROUNDS) {
         let bare = first_request(&claude);
         let begin = Instant::now();
         let mut brain = gateway.session(&Start::new(format!("round {round}"), "/")).await;

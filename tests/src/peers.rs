@@ -3,14 +3,14 @@
 //! They are installed by `make bench` into the build folder. Each gets a home of its own, and no reason to call anybody.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::binaries::{claude, folder};
+use crate::binaries::claude;
 
 /// Which server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Kind {
 
     /// How it is started, to serve this directory; `None` if it is not installed.
     fn command(self, directory: &Path, home: &Path) -> Option<Command> {
-        let modules = installed().join("node_modules");
+        let modules = gatehouse_figures::peers().join("node_modules");
         let mut command = match self {
             Self::Filesystem => {
                 let mut node = node(&modules.join("@modelcontextprotocol/server-filesystem/dist/index.js"))?;
@@ -88,14 +88,6 @@ fn node(script: &Path) -> Option<Command> {
     let mut command = Command::new("node");
     command.arg(script);
     script.is_file().then_some(command)
-}
-
-/// Where npm has put them: `GATEHOUSE_BENCH_PEERS`, else `bench-peers` of the build folder.
-fn installed() -> PathBuf {
-    std::env::var_os("GATEHOUSE_BENCH_PEERS").map_or_else(
-        || folder().parent().unwrap_or_else(|| Path::new("target")).join("bench-peers"),
-        PathBuf::from,
-    )
 }
 
 /// A running server. It ends when this is dropped.

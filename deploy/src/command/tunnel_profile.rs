@@ -1,8 +1,8 @@
 //! `gatehouse tunnel-profile`.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::DirBuilder;
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use crate::cli::TunnelProfile;
@@ -45,25 +45,18 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
 }
 
+/// The file appears when it is complete, with mode 0600.
 fn write(file: &Path, text: &str, overwrite: bool) -> Result<(), Failure> {
     let cannot = |error: std::io::Error| {
         Failure::failed(format!("cannot write {}: {error}", file.display()))
             .hint("An existing file is overwritten with --force only.")
     };
-    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        // Nobody else's business: beside profiles lie keys.
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(cannot)?;
-    }
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600);
-    // The old file's permissions may be wide, and what is being written shall never be half there: a new one takes its place.
-    let beside = overwrite.then(|| {
-        let mut name = file.as_os_str().to_owned();
-        name.push(format!(".{}.new", std::process::id()));
-        PathBuf::from(name)
-    });
-    let target = beside.as_deref().unwrap_or(file);
-    let written = options.create_new(true).open(target).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(cannot)?;
-    beside.map_or(Ok(()), |new| std::fs::rename(new, file).map_err(cannot))
+    let folder =
+        file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    // Nobody else's business: beside profiles lie keys.
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(cannot)?;
+    let mut draft = tempfile::NamedTempFile::new_in(folder).map_err(cannot)?;
+    draft.write_all(text.as_bytes()).map_err(cannot)?;
+    let placed = if overwrite { draft.persist(file) } else { draft.persist_noclobber(file) };
+    placed.map(drop).map_err(|error| cannot(error.error))
 }

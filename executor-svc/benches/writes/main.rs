@@ -24,18 +24,20 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use bare::{Group, Single};
+use bare::Group;
 use editing::House;
 use replacing::Ours;
 use table::{Pairs, Spent, Unit, timed};
 
-use gatehouse_figures::{Goal, Place};
+use gatehouse_figures::{BareCommits, Goal, Place, rounds};
 
 /// How large the files are.
 const BYTES: usize = 8 * 1024;
 /// How often each does it in a burst: a replacement, and an edit.
 const REPLACEMENTS: usize = 20;
 const EDITS: usize = 10;
+/// How often each is done alone; side by side a tenth of that.
+const ROUNDS: usize = 200;
 /// How many work side by side.
 const MANY: usize = 32;
 
@@ -44,10 +46,6 @@ fn content() -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(1_000_000);
     static REST: LazyLock<String> = LazyLock::new(|| (1..BYTES / 64).map(|n| format!("{n:>63}\n")).collect());
     format!("{:>63}\n{}", NEXT.fetch_add(1, Ordering::Relaxed), *REST)
-}
-
-fn rounds() -> usize {
-    std::env::var("GATEHOUSE_BENCH_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
 }
 
 /// A file of its own in a folder of its own, for each of those who work side by side.
@@ -79,7 +77,8 @@ fn main() {
     let top = tempfile::tempdir_in(place).unwrap();
     let top = top.path().canonicalize().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let (alone, bursts) = (rounds(), rounds().div_ceil(10));
+    let alone = rounds(ROUNDS);
+    let bursts = alone.div_ceil(10);
     println!(
         "Files of {} KiB; alone {alone} rounds, side by side {bursts} bursts of {MANY}.\n",
         BYTES / 1024
@@ -103,7 +102,8 @@ fn replacing(top: &Path, alone: usize, bursts: usize, runtime: &tokio::runtime::
     std::fs::create_dir(&root).unwrap();
     let files = files(&root);
     let ours = Ours::new(&root, top, runtime.clone());
-    let (single, group) = (Single::open(&top.join("single.db")), Group::open(&top.join("group.db")));
+    let (single, group) =
+        (BareCommits::open(&top.join("single.db")).unwrap(), Group::open(&top.join("group.db")));
     let mut plain = Pairs::new("replacing", Unit::Each, Goal::AtMost(1.3));
     let mut kept = Pairs::new("replacing, contents kept (1 commit)", Unit::Each, Goal::AtMost(1.3));
     for _ in 0..alone {
@@ -112,7 +112,7 @@ fn replacing(top: &Path, alone: usize, bursts: usize, runtime: &tokio::runtime::
             1,
             timed(|| ours.replace_and_keep(&files[0])),
             timed(|| {
-                single.commit();
+                single.commit().unwrap();
                 bare::replace(&files[0]);
             }),
         );
@@ -146,7 +146,7 @@ async fn editing(top: &Path, alone: usize, bursts: usize) -> Rows {
         sessions.push(house.session(file).await);
     }
     let (single, group) =
-        (Single::open(&top.join("single-edit.db")), Group::open(&top.join("group-edit.db")));
+        (BareCommits::open(&top.join("single-edit.db")).unwrap(), Group::open(&top.join("group-edit.db")));
     let mut one =
         Pairs::new("Edit: authorised, prepared, made, receipt (3 commits)", Unit::Each, Goal::AtMost(1.3));
     for _ in 0..alone {
@@ -154,7 +154,7 @@ async fn editing(top: &Path, alone: usize, bursts: usize) -> Rows {
         let started = Spent::until_now();
         sessions[0].edit().await;
         let ours = started.since();
-        one.add(1, ours, timed(|| bare::edit(&files[0], 2, 1, || single.commit())));
+        one.add(1, ours, timed(|| bare::edit(&files[0], 2, 1, || single.commit().unwrap())));
     }
     let mut many = Pairs::new("Edit, with its turn (4 commits)", Unit::Second, Goal::AtLeast(0.8));
     let (group, files) = (Arc::new(group), Arc::new(files));

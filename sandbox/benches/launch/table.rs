@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gatehouse_figures::{Goal, Place, Spread, Table, Unit};
+use gatehouse_figures::{Goal, Place, Spread, Table, Unit, peers, rounds};
 use gatehouse_sandbox::launch::Launcher;
 
 use super::launches::Way;
@@ -59,11 +59,7 @@ fn rows() -> (Vec<Row>, Vec<String>) {
         rows.push(Row::new(format!("{name}, until the end is told"), Way::OursToTheEnd(launcher.clone())));
         rows.push(Row::new(format!("{name}, until its keeper is gone too"), Way::Ours(launcher)));
     }
-    let peers = std::env::var_os("GATEHOUSE_BENCH_PEERS").map_or_else(
-        // Beside the folder of the profile.
-        || Path::new(env!("CARGO_BIN_EXE_sandbox-launch")).ancestors().nth(2).unwrap().join("bench-peers"),
-        PathBuf::from,
-    );
+    let peers = peers();
     let mut absent = Vec::new();
     for (name, way) in [
         (BUBBLEWRAP, Way::bubblewrap()),
@@ -94,8 +90,7 @@ pub async fn measure() {
             }
         }
     }
-    let rounds = std::env::var("GATEHOUSE_BENCH_ROUNDS").map_or(ROUNDS, |text| text.parse().unwrap());
-    for _ in 0..rounds {
+    for _ in 0..rounds(ROUNDS) {
         for row in &mut working {
             row.measure().await;
         }

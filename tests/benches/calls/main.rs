@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use gatehouse::chatgpt::{Brain, Call, Start};
-use gatehouse_figures::{Comparison, Goal, Place, Table, Unit};
+use gatehouse_figures::{Comparison, Goal, Place, Table, Unit, rounds};
 use gatehouse_tests::binaries::binary;
 use gatehouse_tests::gateway::{Gateway, Setup};
 use gatehouse_tests::peers::{Kind, Peer};
@@ -27,10 +27,6 @@ const ROUNDS: usize = 200;
 const WARM: usize = 5;
 /// As many calls as a reply may carry.
 const MOST: usize = 16;
-
-fn rounds() -> usize {
-    std::env::var("GATEHOUSE_BENCH_ROUNDS").map_or(ROUNDS, |text| text.parse().unwrap())
-}
 
 /// A KiB of text that there was never before.
 fn content(round: usize) -> String {
@@ -96,7 +92,7 @@ async fn main() {
     let mut many = Comparison::new(format!("each of {MOST} Reads in one reply"), Unit::Time, Goal::None);
     let read = Call::new("Read", json!({"file_path": file}));
     let sixteen = vec![read.clone(); MOST];
-    for round in 1..=WARM + rounds() {
+    for round in 1..=WARM + rounds(ROUNDS) {
         let new = content(round);
         let reading = act(&mut brain, std::slice::from_ref(&read)).await;
         // What is overwritten has to be known: its hash stands in the receipt.

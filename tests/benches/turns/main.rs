@@ -17,9 +17,8 @@ mod times;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use commits::Bare;
 use gatehouse::chatgpt::{Brain, Call, Start};
-use gatehouse_figures::{Comparison, Goal, Place, Table, Unit};
+use gatehouse_figures::{BareCommits, Comparison, Goal, Place, Table, Unit, rounds};
 use gatehouse_tests::binaries::binary;
 use gatehouse_tests::dice::Dice;
 use gatehouse_tests::gateway::{Gateway, Setup};
@@ -32,10 +31,6 @@ const WARM: usize = 10;
 /// Of a reply with one reading call, until the next turn is there: the reply, the receipt, that turn.
 const COMMITS: usize = 3;
 const GOAL: Goal = Goal::AtMost(1.3);
-
-fn rounds() -> usize {
-    std::env::var("GATEHOUSE_BENCH_ROUNDS").map_or(ROUNDS, |text| text.parse().unwrap())
-}
 
 /// A moment, as the stand-in notes it.
 fn now() -> Duration {
@@ -61,11 +56,11 @@ impl Pairs {
         }
     }
 
-    async fn bare(&mut self, bare: &Bare, dice: &mut Dice) {
+    async fn bare(&mut self, bare: &BareCommits, dice: &mut Dice) {
         for pair in [&mut self.asked, &mut self.answered] {
             pause(dice).await;
             let began = Instant::now();
-            bare.commit();
+            bare.commit().unwrap();
             pair.other(began.elapsed().as_secs_f64());
         }
     }
@@ -86,22 +81,23 @@ async fn main() {
     let start = Start::new("Measure. [note the times]", project.text());
     let mut brain = gateway.session(&start).await;
     let mut notes = times::Notes::find(&gateway.state_dir());
-    let bare = Bare::open(&gateway.state_dir().join("bare.db"));
+    let bare = BareCommits::open(&gateway.state_dir().join("bare.db")).unwrap();
     let mut table = Table::new(Comparison::head("from → to", "bare commits"));
     let mut pairs = Pairs::new();
     for _ in 0..WARM {
         turn(&mut brain, &read).await;
-        bare.commit();
+        bare.commit().unwrap();
     }
+    let rounds = rounds(ROUNDS);
     let before = commits::made(&gateway.state_dir());
     let (mut spans, mut dice) = (Vec::new(), Dice::of(1));
-    for _ in 0..rounds() {
+    for _ in 0..rounds {
         pause(&mut dice).await;
         spans.push(turn(&mut brain, &read).await);
         pairs.bare(&bare, &mut dice).await;
     }
     let made = commits::made(&gateway.state_dir()) - before;
-    assert_eq!(made, (COMMITS * rounds()) as u64, "commits of the ledger, for {} turns", rounds());
+    assert_eq!(made, (COMMITS * rounds) as u64, "commits of the ledger, for {rounds} turns");
     brain.finish("Measured.").await.expect("the run ends");
     for (at, (sent, returned)) in spans.into_iter().enumerate() {
         let (answered, next) = (notes.turn(WARM + at), notes.turn(WARM + at + 1));

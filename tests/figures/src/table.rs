@@ -7,7 +7,7 @@ use std::{env, fs, io};
 use serde::{Deserialize, Serialize};
 
 use super::machine::load;
-use super::{Place, Spread, Unit};
+use super::{Place, Spread, Unit, folder};
 
 /// What is wanted of a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -183,17 +183,6 @@ impl Table {
 
 fn file(folder: &Path, place: Place) -> PathBuf {
     folder.join(format!("{}.json", place.as_str()))
-}
-
-/// Where tables are kept: `bench/` of the build folder, unless the environment says otherwise.
-#[must_use]
-pub fn folder() -> PathBuf {
-    if let Some(named) = env::var_os("GATEHOUSE_BENCH_FIGURES") {
-        return named.into();
-    }
-    let program = env::current_exe().unwrap_or_default();
-    let profile = program.ancestors().find(|folder| folder.ends_with("release") || folder.ends_with("debug"));
-    profile.and_then(Path::parent).unwrap_or_else(|| Path::new("target")).join("bench")
 }
 
 #[cfg(test)]
