@@ -376,10 +376,15 @@ fn commands_that_stand_in_a_sentence_are_commands_that_there_are() {
 #[test]
 fn make_starts_what_the_readme_says() {
     let targets = ["demo", "up", "doctor", "install"].map(|name| (name, format!("gatehouse {name}")));
-    let both = Command::new("make").args(["-n", "build", "claude"]).current_dir(repository()).status();
-    assert!(both.unwrap().success());
+    let make = |targets: &[&str]| {
+        let mut make = Command::new("make");
+        // As a person starts it, also where make has started these tests.
+        make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").current_dir(repository());
+        make.arg("-n").args(targets).output().unwrap()
+    };
+    assert!(make(&["build", "claude"]).status.success());
     for (target, last) in targets {
-        let output = Command::new("make").args(["-n", target]).current_dir(repository()).output().unwrap();
+        let output = make(&[target]);
         let said = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
         assert!(said.contains("cargo build --locked --workspace --bins"), "{said}");
