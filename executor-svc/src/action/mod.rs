@@ -114,65 +114,47 @@ impl Actions {
     /// [`Refusal::StaleRunner`] or [`Refusal::NotAuthorised`] if this call may not be made, or that the ledger cannot
     /// be read or written; asking again is then safe.
     pub async fn invoke(&self, call: Invocation) -> Result<ShortResult, Fault> {
-        if ToolName::parse(&call.name).is_some_and(ToolName::is_change) {
-            return self.invoke_change(call).await;
+        let (this, on_files) = (self.clone(), ToolName::parse(&call.name).is_some_and(ToolName::is_on_files));
+        // Goes on also where the asker goes away meanwhile.
+        if on_files {
+            // What waits for the disk at every step has one thread from beginning to end: handing over to another one for
+            // each would cost more than most steps do.
+            let runtime = tokio::runtime::Handle::current();
+            blocking(move || runtime.block_on(this.invoke_here(&call))).await?
+        } else {
+            let done = tokio::spawn(async move { this.invoke_here(&call).await });
+            done.await.map_err(|error| LedgerError::damaged("action task", error))?
         }
+    }
+
+    async fn invoke_here(&self, call: &Invocation) -> Result<ShortResult, Fault> {
         loop {
-            if let Standing::Settled(row) = self.standing(&call).await? {
-                return self.short(&row);
-            }
             match self.engine.take_off(&call.session, &call.id) {
-                // Looked at again: until now somebody else may have had it in flight.
-                Takeoff::Begun(flight) => match self.standing(&call).await? {
-                    Standing::Settled(row) => return self.short(&row),
-                    Standing::Open(open) => {
-                        reach(FailPoint::ActionBegun);
-                        self.perform(*open, flight).await?;
+                Takeoff::Begun(flight) => {
+                    let open = match self.standing(call)? {
+                        Standing::Settled(row) => return self.short(&row),
+                        Standing::Open(open) => open,
+                    };
+                    reach(FailPoint::ActionBegun);
+                    let began = Instant::now();
+                    let performed = self.perform_and_settle(*open, &flight).await;
+                    drop(flight);
+                    let row = self.engine.glance(|connection| actions::load(connection, &call.id))?;
+                    let settled = row.filter(|row| row.state == "done");
+                    settled.iter().for_each(|row| self.count(row, began.elapsed()));
+                    performed?;
+                    if let Some(row) = settled {
+                        return self.short(&row);
                     }
-                },
+                }
                 // Closed without a message: it is over. Look what came of it.
                 Takeoff::InFlight(mut over) => while over.changed().await.is_ok() {},
             }
         }
     }
 
-    /// The same for a change, which waits for the disk at every step. It has one thread from beginning to end: handing
-    /// over to another one for each step would cost more than most steps do.
-    async fn invoke_change(&self, call: Invocation) -> Result<ShortResult, Fault> {
-        let (this, runtime) = (self.clone(), tokio::runtime::Handle::current());
-        blocking(move || runtime.block_on(this.invoke_change_here(&call))).await?
-    }
-
-    async fn invoke_change_here(&self, call: &Invocation) -> Result<ShortResult, Fault> {
-        loop {
-            match self.engine.take_off(&call.session, &call.id) {
-                Takeoff::Begun(flight) => {
-                    let open = match self.standing_now(call)? {
-                        Standing::Settled(row) => return self.short(&row),
-                        Standing::Open(open) => open,
-                    };
-                    let began = Instant::now();
-                    self.perform_and_settle(*open, &flight).await?;
-                    drop(flight);
-                    let row = self.engine.read_blocking(|connection| actions::load(connection, &call.id))?;
-                    if let Some(row) = row.filter(|row| row.state == "done") {
-                        self.count(&row, began.elapsed());
-                        return self.short(&row);
-                    }
-                }
-                Takeoff::InFlight(mut over) => while over.changed().await.is_ok() {},
-            }
-        }
-    }
-
-    async fn standing(&self, call: &Invocation) -> Result<Standing, Fault> {
-        let (this, call) = (self.clone(), call.clone());
-        blocking(move || this.standing_now(&call)).await?
-    }
-
-    /// The same on the caller's own thread, which may block.
-    fn standing_now(&self, call: &Invocation) -> Result<Standing, Fault> {
-        let found = self.engine.read_blocking(|connection| {
+    fn standing(&self, call: &Invocation) -> Result<Standing, Fault> {
+        let found = self.engine.glance(|connection| {
             Ok((actions::load(connection, &call.id)?, crate::engine::load(connection, &call.session)?))
         });
         let (Some(row), Some(session)) = found? else { return Err(Refusal::NotAuthorised.into()) };
@@ -184,22 +166,6 @@ impl Actions {
         }
         recognise(&session, call)?;
         Ok(Standing::Open(Box::new(Open { id: call.id.clone(), session, row })))
-    }
-
-    /// Performs the action and settles it, in a task of its own: the asker may go away meanwhile.
-    async fn perform(&self, open: Open, flight: Flight) -> Result<(), Fault> {
-        let this = self.clone();
-        let done = tokio::spawn(async move {
-            let (id, began) = (open.id.clone(), Instant::now());
-            let result = this.perform_and_settle(open, &flight).await;
-            drop(flight);
-            let found = this.engine.read(move |connection| actions::load(connection, &id)).await;
-            if let Ok(Some(row)) = found {
-                this.count(&row, began.elapsed());
-            }
-            result
-        });
-        done.await.map_err(|error| LedgerError::damaged("action task", error))?
     }
 
     /// Counts an action by what its receipt says; one without a receipt has not ended.
@@ -232,12 +198,12 @@ impl Actions {
         }
     }
 
+    /// To be called on a thread that may block, which it does.
     async fn look(&self, open: Open, input: ReadingInput, flight: &Flight) -> Result<(), Fault> {
         let budget = open.budget();
         let files = self.files_of(&open.session);
         let context = ToolContext { files, cancel: flight.cancel(), deadline: Instant::now() + READ_TIME };
-        let performed = open.id.clone();
-        let receipt = blocking(move || tools::perform(&input, &context, budget, &performed)).await?;
+        let receipt = tools::perform(&input, &context, budget, &open.id);
         reach(FailPoint::ActionPerformed);
         self.settle(&open.session.id, open.id, receipt).await
     }

@@ -178,7 +178,7 @@ impl Actions {
         session: &SessionId,
         action: &ToolCallId,
     ) -> Result<Subject, OperationFault> {
-        let session = self.engine.load(session).await?;
+        let session = self.engine.load(session)?;
         let row = self.action(action).await?.filter(|row| row.session_id == session.id.as_str());
         let row = row.ok_or(OperationFault::UnknownAction)?;
         if row.intent.is_none() {

@@ -28,7 +28,7 @@ impl Actions {
                 .session_id
                 .parse::<SessionId>()
                 .map_err(|error| LedgerError::damaged("action.session_id", error))?;
-            let uncertain = self.engine.load(&session).await?.uncertain;
+            let uncertain = self.engine.load(&session)?.uncertain;
             if uncertain.iter().any(|action| action.as_str() == row.id) {
                 // A person decides, and nothing on disk changes before.
                 continue;
@@ -68,7 +68,7 @@ impl Actions {
         row: &ActionRow,
     ) -> Result<(), Fault> {
         let intent = intent_of(row)?;
-        let files = self.files_of(&self.engine.load(session).await?);
+        let files = self.files_of(&self.engine.load(session)?);
         let (replacer, looked_for) = (self.workshop.replacer.clone(), intent.clone());
         let Reconciled { verdict, directories } =
             blocking(move || replacer.reconcile(&files, &looked_for)).await?;

@@ -94,7 +94,7 @@ impl Actions {
         row: &ActionRow,
     ) -> Result<(), Fault> {
         let intent = intent_of(row)?;
-        let files = self.files_of(&self.engine.load(session).await?);
+        let files = self.files_of(&self.engine.load(session)?);
         let (replacer, looked_for) = (self.workshop.replacer.clone(), intent.clone());
         let Reconciled { verdict, directories } =
             blocking(move || replacer.reconcile(&files, &looked_for)).await?;

@@ -271,7 +271,7 @@ impl Inner {
         look: impl FnOnce(&Connection) -> Result<Option<T>, LedgerError>,
     ) -> Result<Option<T>, ContentFault> {
         match &self.ledger {
-            Some(ledger) => Ok(ledger.read_blocking(look)?),
+            Some(ledger) => Ok(ledger.glance(look)?),
             None => Ok(None),
         }
     }

@@ -27,17 +27,6 @@ impl Engine {
         self.shared.ledger.readers.clone()
     }
 
-    /// Runs `look` on one consistent view of the ledger, on the caller's own thread, which may block.
-    ///
-    /// # Errors
-    /// When the ledger cannot be read.
-    pub fn read_blocking<T>(
-        &self,
-        look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
-    ) -> Result<T, LedgerError> {
-        self.shared.ledger.readers.read_blocking(look)
-    }
-
     /// Appends these entries to the journal, all or none.
     ///
     /// # Errors

@@ -282,9 +282,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`Fault::UnknownSession`], or that the ledger cannot be read.
-    pub async fn load(&self, id: &SessionId) -> Result<Session, Fault> {
-        let wanted = id.clone();
-        let found = self.read(move |connection| load(connection, &wanted)).await?;
+    pub fn load(&self, id: &SessionId) -> Result<Session, Fault> {
+        let found = self.glance(|connection| load(connection, id))?;
         found.map(|session| self.with_grace(session)).ok_or(Fault::UnknownSession)
     }
 
@@ -379,7 +378,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::submit`].
     pub async fn look(&self, id: &SessionId, lease: LeaseId) -> Result<Outcome, Fault> {
-        let before = self.load(id).await?;
+        let before = self.load(id)?;
         let step = apply(&before, self.now(), Command::Look { lease: lease.clone() })?;
         if step.session == before {
             return Ok(Outcome { session: before, answer: step.answer });

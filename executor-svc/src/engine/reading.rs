@@ -17,6 +17,17 @@ impl Engine {
         self.shared.ledger.readers.read(look).await
     }
 
+    /// The same on the caller's own thread, for a few rows by their keys.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn glance<T>(
+        &self,
+        look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        self.shared.ledger.readers.glance(look)
+    }
+
     /// The same for what goes through much of the ledger: it keeps no other read waiting.
     ///
     /// # Errors

@@ -73,7 +73,7 @@ impl Engine {
         let deadline = tokio::time::Instant::now() + if place.is_some() { wait } else { Duration::ZERO };
         let mut woken = false;
         loop {
-            let session = self.load(id).await?;
+            let session = self.load(id)?;
             if enough(&session) {
                 if woken {
                     self.metrics().woken(changes.borrow().at.elapsed());

@@ -18,8 +18,8 @@ const QUEUE: usize = 4096;
 /// How many long reads are made at the same time, besides.
 const LONG: usize = 2;
 
-/// How many connections there are for whoever reads on a thread of its own. Such reads are short: waiting for one of
-/// these costs less than opening another.
+/// How many connections there are for whoever reads on its own thread. Such reads are short: waiting for one of these
+/// costs less than opening another.
 const LENT: usize = 4;
 
 type Job = Box<dyn FnOnce(&mut Option<Connection>) + Send>;
@@ -126,11 +126,12 @@ impl Readers {
         .map_err(|error| LedgerError::damaged("reader", error))?
     }
 
-    /// The same on the caller's own thread, which may block. `look` must not read by this itself.
+    /// The same on the caller's own thread, for a few rows by their keys: handing over to a thread that reads, and being
+    /// woken by it, takes longer than reading them. `look` must not read by this itself.
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn read_blocking<T>(
+    pub fn glance<T>(
         &self,
         look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
@@ -257,9 +258,9 @@ mod tests {
         std::thread::scope(|threads| {
             for _ in 0..8 * LENT {
                 threads.spawn(|| {
-                    let broken = || readers.read_blocking::<()>(|_| panic!("a fault"));
+                    let broken = || readers.glance::<()>(|_| panic!("a fault"));
                     assert!(catch_unwind(AssertUnwindSafe(broken)).is_err());
-                    assert_eq!(readers.read_blocking(super::super::journal::last_seq).unwrap(), 0);
+                    assert_eq!(readers.glance(super::super::journal::last_seq).unwrap(), 0);
                 });
             }
         });

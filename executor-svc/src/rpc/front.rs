@@ -87,12 +87,9 @@ impl FrontService {
             return Err(spoken(Fault::Refused(Refusal::LeaseMismatch)).into());
         }
         let (in_flight, now) = (self.engine.performing().of(&session.id), self.engine.now());
-        let shown = session.clone();
-        let engine = self.engine.clone();
         let view = self
             .engine
-            .read(move |connection| view::brain_view(connection, &shown, &in_flight, &engine, now))
-            .await
+            .glance(|connection| view::brain_view(connection, &session, &in_flight, &self.engine, now))
             .map_err(|error| spoken(error.into()))?;
         let token = match held.gives {
             Gives::Lease => None,
@@ -113,7 +110,7 @@ impl FrontService {
 
     /// Whether the session's root is still what it was made for.
     async fn root_standing(&self, id: &SessionId) -> Result<RootStanding, Spoken> {
-        let session = self.engine.load(id).await.map_err(spoken)?;
+        let session = self.engine.load(id).map_err(spoken)?;
         Ok(self.places.standing(session).await)
     }
 
@@ -167,7 +164,7 @@ impl FrontService {
         let turn_id = checks::turn_id(ask.turn_id)?;
         let text = ask.text.unwrap_or_default();
         let content_hash = reply::content_hash(turn_id.as_str(), &text, &ask.tool_calls);
-        let set = Toolset::of(&self.engine.load(&id).await.map_err(spoken)?);
+        let set = Toolset::of(&self.engine.load(&id).map_err(spoken)?);
         let calls = reply::check(set, &text, &ask.tool_calls);
         let once = Once { scope: format!("reply {id}"), key: reply_id.clone(), content_hash, mints: None };
         let (session, wanted) = (id.clone(), turn_id.clone());
@@ -185,7 +182,7 @@ impl FrontService {
     async fn recover_session(&self, ask: v1::RecoverRequest) -> Result<Outcome, Spoken> {
         let id = checks::session_id(ask.native_session_id)?;
         let key = checks::key("recovery_id", ask.recovery_id)?;
-        let session = self.engine.load(&id).await.map_err(spoken)?;
+        let session = self.engine.load(&id).map_err(spoken)?;
         let now = self.engine.now();
         let token = match self.engine.tries().judge(&id, &session.recovery_hash, &ask.recovery_token, now) {
             Guess::Right => TokenStanding::Right,

@@ -134,7 +134,7 @@ impl Operator for OperatorService {
         request: Request<v1::GetSessionRequest>,
     ) -> Result<Response<v1::GetSessionReply>, Wire> {
         let id = checks::session_id(request.into_inner().native_session_id)?;
-        let session = self.engine.load(&id).await.map_err(spoken)?;
+        let session = self.engine.load(&id).map_err(spoken)?;
         Ok(Response::new(v1::GetSessionReply { session: Some(self.view(session).await?) }))
     }
 
@@ -167,7 +167,7 @@ impl Operator for OperatorService {
             0 => 1000,
             limit => limit.min(1000),
         };
-        let uncertain = self.engine.load(&id).await.map_err(spoken)?.uncertain;
+        let uncertain = self.engine.load(&id).map_err(spoken)?.uncertain;
         let list = move |connection: &_| {
             listed(rows::of_session(connection, &id, before.as_ref(), limit)?, &uncertain)
         };

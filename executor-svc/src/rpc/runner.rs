@@ -60,20 +60,20 @@ impl RunnerService {
         Self { engine, actions, runners }
     }
 
-    async fn link<T>(&self, request: &Request<T>) -> Result<Link, Wire> {
+    fn link<T>(&self, request: &Request<T>) -> Result<Link, Wire> {
         let hash = shown_link(request)?;
-        let found = self.engine.read(move |connection| link_of(connection, hash));
-        found.await.map_err(|error| spoken(error.into()))?.ok_or_else(unknown_link)
+        let found = self.engine.glance(|connection| link_of(connection, hash));
+        found.map_err(|error| spoken(error.into()))?.ok_or_else(unknown_link)
     }
 
     /// The same with its session, in one look: every shim asks this all the time.
-    async fn link_and_session<T>(&self, request: &Request<T>) -> Result<(Link, Session), Wire> {
+    fn link_and_session<T>(&self, request: &Request<T>) -> Result<(Link, Session), Wire> {
         let hash = shown_link(request)?;
-        let found = self.engine.read(move |connection| {
+        let found = self.engine.glance(|connection| {
             let Some(link) = link_of(connection, hash)? else { return Ok(None) };
             Ok(engine::load(connection, &link.session)?.map(|session| (link, session)))
         });
-        let (link, session) = found.await.map_err(|error| spoken(error.into()))?.ok_or_else(unknown_link)?;
+        let (link, session) = found.map_err(|error| spoken(error.into()))?.ok_or_else(unknown_link)?;
         Ok((link, self.engine.with_grace(session)))
     }
 
@@ -123,17 +123,15 @@ impl RunnerService {
     }
 
     /// What has become of a turn.
-    async fn outcome(&self, link: &Link, id: &TurnId) -> Result<v1::await_reply_reply::Outcome, Wire> {
+    fn outcome(&self, link: &Link, id: &TurnId) -> Result<v1::await_reply_reply::Outcome, Wire> {
         use v1::await_reply_reply::Outcome;
-        let (wanted, run) = (id.clone(), link.run.clone());
         let found = self
             .engine
-            .read(move |connection| {
-                let row = turns::load(connection, &wanted)?.filter(|row| row.run_id == run.as_str());
-                let calls = crate::ledger::actions::of_turn(connection, &wanted)?;
+            .glance(|connection| {
+                let row = turns::load(connection, id)?.filter(|row| row.run_id == link.run.as_str());
+                let calls = crate::ledger::actions::of_turn(connection, id)?;
                 Ok(row.map(|row| (row, calls)))
             })
-            .await
             .map_err(|error| spoken(error.into()))?;
         let (row, calls) = found.ok_or_else(|| Wire::not_found("this run has no such turn"))?;
         Ok(match row.state.as_str() {
@@ -223,7 +221,7 @@ fn advice(code: &str) -> &'static str {
 #[tonic::async_trait]
 impl Runner for RunnerService {
     async fn attach(&self, request: Request<v1::AttachRequest>) -> Result<Response<v1::RunPlan>, Wire> {
-        let link = self.link(&request).await?;
+        let link = self.link(&request)?;
         let pid = request
             .extensions()
             .get::<UdsConnectInfo>()
@@ -248,7 +246,7 @@ impl Runner for RunnerService {
         &self,
         request: Request<v1::HeartbeatRequest>,
     ) -> Result<Response<v1::HeartbeatReply>, Wire> {
-        let (link, session) = self.link_and_session(&request).await?;
+        let (link, session) = self.link_and_session(&request)?;
         Ok(Response::new(v1::HeartbeatReply {
             lease_seconds_left: session.lease.left(self.engine.now()).as_secs(),
             end_run: !session.serves(&link.run, link.epoch),
@@ -259,7 +257,7 @@ impl Runner for RunnerService {
         &self,
         request: Request<v1::OpenTurnRequest>,
     ) -> Result<Response<v1::OpenTurnReply>, Wire> {
-        let link = self.link(&request).await?;
+        let link = self.link(&request)?;
         let turn_id = self.open(&link, request.into_inner()).await?;
         self.runners.version_shown(&link.run);
         Ok(Response::new(v1::OpenTurnReply { turn_id: turn_id.to_string() }))
@@ -270,14 +268,14 @@ impl Runner for RunnerService {
         request: Request<v1::AwaitReplyRequest>,
     ) -> Result<Response<v1::AwaitReplyReply>, Wire> {
         use v1::await_reply_reply::Outcome;
-        let link = self.link(&request).await?;
+        let link = self.link(&request)?;
         let ask = request.into_inner();
         let id = TurnId::try_from(ask.turn_id).map_err(|_| Wire::not_found("this run has no such turn"))?;
         let wait = Duration::from_millis(u64::from(ask.wait_ms)).min(AWAIT_LIMIT);
         let deadline = tokio::time::Instant::now() + wait;
         let mut changes = self.engine.watch(&link.session);
         loop {
-            let outcome = self.outcome(&link, &id).await?;
+            let outcome = self.outcome(&link, &id)?;
             let pending = matches!(outcome, Outcome::Pending(_));
             if !pending || tokio::time::timeout_at(deadline, changes.changed()).await.is_err() {
                 return Ok(Response::new(v1::AwaitReplyReply { outcome: Some(outcome) }));
@@ -289,7 +287,7 @@ impl Runner for RunnerService {
         &self,
         request: Request<v1::InvokeToolRequest>,
     ) -> Result<Response<v1::InvokeToolReply>, Wire> {
-        let link = self.link(&request).await?;
+        let link = self.link(&request)?;
         let ask = request.into_inner();
         let id = ToolCallId::try_from(ask.tool_call_id)
             .map_err(|_| spoken(Fault::from(Refusal::NotAuthorised)))?;
@@ -306,7 +304,7 @@ impl Runner for RunnerService {
     }
 
     async fn end_run(&self, request: Request<v1::EndRunRequest>) -> Result<Response<v1::EndRunReply>, Wire> {
-        let link = self.link(&request).await?;
+        let link = self.link(&request)?;
         let outcome = outcome_of(request.into_inner().outcome)?;
         let (run_id, epoch) = (link.run, link.epoch);
         self.engine

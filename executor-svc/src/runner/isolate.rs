@@ -16,7 +16,7 @@ impl Runners {
         run: &RunId,
         epoch: u32,
     ) -> Result<(), LaunchError> {
-        let Some(Isolation::Planned(intent)) = self.shared.engine.load(session).await?.isolation else {
+        let Some(Isolation::Planned(intent)) = self.shared.engine.load(session)?.isolation else {
             return Ok(());
         };
         self.shared.worktrees.clear_away(&intent).await.map_err(LaunchError::Unclear)?;

@@ -73,7 +73,7 @@ impl Runners {
 
     async fn start_shim(&self, session: &SessionId, run: &RunId, epoch: u32) -> Result<Child, LaunchError> {
         let settings = self.shared.engine.settings();
-        let known = self.shared.engine.load(session).await?;
+        let known = self.shared.engine.load(session)?;
         let program = program_of(settings, known.subagent_of(run));
         let folders = folders_of(settings, &known, run);
         let folders = blocking(move || {

@@ -251,7 +251,7 @@ impl Runners {
 
     /// A run whose process is not to be found has ended already, or never began.
     async fn never_was(&self, session: &SessionId, run: RunId) {
-        let epoch = match self.shared.engine.load(session).await {
+        let epoch = match self.shared.engine.load(session) {
             Ok(Session { ending: Some(ending), .. }) if ending.run_id == run => ending.epoch,
             Ok(Session { subagent: Some(subagent), .. }) if subagent.run.id == run => subagent.run.epoch,
             _ => return,

@@ -107,7 +107,7 @@ impl Broker {
     async fn given_up(&self, session: &SessionId, turn: &TurnId) {
         let mut changes = self.shared.engine.watch(session);
         loop {
-            let asks = match self.shared.engine.load(session).await {
+            let asks = match self.shared.engine.load(session) {
                 Ok(session) => session.subagent.is_some_and(|subagent| subagent.asks(turn)),
                 // It cannot be read just now, which says nothing.
                 Err(_) => true,

@@ -88,10 +88,13 @@ impl ToolName {
         Self::SubagentStop,
     ];
 
-    /// Whether it changes a file.
+    /// Whether it looks at files or changes them, here in the executor.
     #[must_use]
-    pub const fn is_change(self) -> bool {
-        matches!(self, Self::Edit | Self::Write | Self::NotebookEdit)
+    pub const fn is_on_files(self) -> bool {
+        matches!(
+            self,
+            Self::Read | Self::FindFiles | Self::SearchText | Self::Edit | Self::Write | Self::NotebookEdit
+        )
     }
 
     /// The logical name.

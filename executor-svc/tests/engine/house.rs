@@ -191,7 +191,7 @@ impl House {
     }
 
     pub async fn session(&self, reply: &v1::SessionReply) -> Session {
-        self.engine.load(&session_id(reply)).await.unwrap()
+        self.engine.load(&session_id(reply)).unwrap()
     }
 
     /// Poses as the shim of the session's run.

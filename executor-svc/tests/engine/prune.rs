@@ -142,7 +142,7 @@ async fn sessions_whose_lease_ran_out_long_ago_are_pruned_too() {
     let check = |_: &_, _| Ok(executor_svc::session::Command::CheckLease);
     house.engine.submit(&session_of, None, check).await.unwrap();
     ground.clock.advance(DAY * 11);
-    let after = house.engine.load(&session_of).await.unwrap();
+    let after = house.engine.load(&session_of).unwrap();
     assert_eq!(after.state.status(), executor_svc::session::Status::LeaseExpired);
     assert_eq!(removed(&prune(&house, DAY * 10, false).await), (1, 1, 8));
     house.close().await;

@@ -93,7 +93,7 @@ async fn later_turns_the_operator_and_the_journal_have_no_instructions() {
     let mut operator = caller.house.operator();
     let shown = operator.get_session(v1::GetSessionRequest { native_session_id: id.clone() }).await.unwrap();
     let listed = operator.list_sessions(v1::ListSessionsRequest::default()).await.unwrap();
-    let state = caller.house.engine.load(&session_id(&caller.started)).await.unwrap();
+    let state = caller.house.engine.load(&session_id(&caller.started)).unwrap();
     let journal: Vec<String> = caller
         .house
         .engine

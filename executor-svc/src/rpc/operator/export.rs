@@ -156,7 +156,7 @@ impl OperatorService {
 
     /// The session that is to be exported.
     pub(super) async fn exported(&self, id: &SessionId) -> Result<Session, Wire> {
-        self.engine.load(id).await.map_err(|fault| spoken(fault).into())
+        self.engine.load(id).map_err(|fault| spoken(fault).into())
     }
 }
 

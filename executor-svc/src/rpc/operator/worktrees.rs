@@ -134,7 +134,7 @@ impl OperatorService {
     }
 
     async fn worktree_of(&self, id: &SessionId) -> Result<(Session, Worktree), Wire> {
-        let session = self.engine.load(id).await.map_err(spoken)?;
+        let session = self.engine.load(id).map_err(spoken)?;
         let worktree = session.isolation.as_ref().and_then(Isolation::made).cloned();
         let none = || {
             Wire::from(Spoken::new(
