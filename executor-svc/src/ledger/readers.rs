@@ -1,6 +1,6 @@
-//! Reading committed state: a few rows by their keys on the thread that asks, anything else on threads that do nothing
-//! else. None of it goes through the pool of those that work on files: a file system that hangs there keeps nobody from
-//! being told where a session stands.
+//! Reading committed state: a few rows by their keys on the thread that asks, other short reads on threads that do nothing
+//! else. A file system that hangs under those who work on files, or a client that does not read, keeps nobody from being
+//! told where a session stands.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
