@@ -141,7 +141,9 @@ impl Actions {
                     drop(flight);
                     let row = self.engine.glance(|connection| actions::load(connection, &call.id))?;
                     let settled = row.filter(|row| row.state == "done");
-                    settled.iter().for_each(|row| self.count(row, began.elapsed()));
+                    if let Some(row) = &settled {
+                        self.count(row, began.elapsed());
+                    }
                     performed?;
                     if let Some(row) = settled {
                         return self.short(&row);

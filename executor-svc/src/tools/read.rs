@@ -101,7 +101,7 @@ struct Body<'a> {
     bom: bool,
     final_newline: bool,
     start_line: u64,
-    #[serde(skip_serializing_if = "is_one")]
+    #[serde(skip_serializing_if = "super::receipt::is_one")]
     start_column: u64,
     truncated: bool,
     next_start_line: Option<u64>,
@@ -110,11 +110,6 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "super::receipt::is_zero")]
     redacted_passwords: usize,
     content: &'a str,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
-const fn is_one(number: &u64) -> bool {
-    *number == 1
 }
 
 /// Room for the fields that are only known when the content is: positions of up to 20 digits and a count.

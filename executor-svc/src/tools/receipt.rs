@@ -55,6 +55,12 @@ pub(super) const fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
+/// Leaves out of a receipt what begins at the beginning.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+pub(super) const fn is_one(number: &u64) -> bool {
+    *number == 1
+}
+
 /// Which call a receipt belongs to, and how large it may be.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame<'a> {

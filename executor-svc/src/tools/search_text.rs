@@ -177,7 +177,7 @@ struct Match<'a> {
     line: u64,
     column: u64,
     text: String,
-    #[serde(skip_serializing_if = "is_one")]
+    #[serde(skip_serializing_if = "super::receipt::is_one")]
     text_column: u64,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     text_cut: bool,
@@ -185,11 +185,6 @@ struct Match<'a> {
     before: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     after: Vec<String>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
-const fn is_one(number: &u64) -> bool {
-    *number == 1
 }
 
 impl Searcher {

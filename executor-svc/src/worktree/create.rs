@@ -42,7 +42,12 @@ impl Worktrees {
         let places = [&*repository.top, &*repository.common_dir, &*place.path];
         let mut job = self.git.begin(&places, CHECKOUT).await?;
         job.learn_settings(&repository.top).await?;
-        register(&job, intent, place).await?;
+        {
+            // Git reads the other registrations as well, and fails where one is being written.
+            let _one_at_a_time = self.registering.lock().await;
+            self.git.orphans_gone().await;
+            register(&job, intent, place).await?;
+        }
         // Settings may hold for this worktree alone (a conditional include), and so have to be asked for again.
         job.learn_settings(&place.path).await?;
         check_out(&job, intent, place).await?;

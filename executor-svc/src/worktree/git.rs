@@ -1,7 +1,7 @@
 //! Git in the sandbox: found, checked, asked.
 //!
 //! No network, nothing writable but what a question names, an environment of our own (see `environment`), bounded time and
-//! output. Everything of it is gone when an answer is there.
+//! output. Everything of it is gone when an answer is there; where nobody waits for the answer any more, soon after (`run`).
 
 use std::ffi::OsString;
 use std::ops::ControlFlow;
@@ -12,23 +12,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gatehouse_sandbox::launch::{
-    Confined, Confinement, Exit, LaunchError, LaunchRequest, Launcher, Limits, Network, Policy, ProcessGroup,
-    Scratch, Stage, Streams, TimeLimit,
+    Confinement, Exit, LaunchError, LaunchRequest, Launcher, Limits, Network, Policy, ProcessGroup, Scratch,
+    Stage, Streams, TimeLimit,
 };
 use gatehouse_sandbox::policy::SurveyBounds;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::OnceCell;
 
 use super::environment::{self, Names};
 use super::fault::GitFault;
+use super::run::{Runs, Said, Start};
 use crate::files::FilePolicy;
 
 /// The oldest git that knows all that is asked of it: a reason for the lock of a new worktree.
 const OLDEST: (u32, u32) = (2, 34);
 /// How much of an answer is kept where it is kept, in bytes.
 const USUAL_ANSWER: usize = 1 << 20;
-/// How much of standard error is kept, in bytes, from its end.
-const SAID: usize = 2048;
 /// Open descriptors of each process.
 const OPEN_FILES: u64 = 4096;
 /// Processes and threads: git reads an index with many.
@@ -43,6 +41,7 @@ pub(super) struct Git {
     policy: Arc<FilePolicy>,
     /// Found and of the right version.
     program: OnceCell<PathBuf>,
+    runs: Runs,
 }
 
 impl Git {
@@ -52,7 +51,13 @@ impl Git {
         excludes: Option<PathBuf>,
         policy: Arc<FilePolicy>,
     ) -> Self {
-        Self { launcher: launcher.map(Launcher::at), path, excludes, policy, program: OnceCell::new() }
+        let launcher = launcher.map(Launcher::at);
+        Self { launcher, path, excludes, policy, program: OnceCell::new(), runs: Runs::default() }
+    }
+
+    /// Waits until no git writes any more whose asker has gone away.
+    pub(super) async fn orphans_gone(&self) {
+        self.runs.orphans_gone().await;
     }
 
     /// Prepares questions about one repository, which have so much time together. `places` stay in view although they may
@@ -144,14 +149,6 @@ impl Question {
     }
 }
 
-/// How a git that ran to its end ended.
-#[derive(Debug)]
-pub(super) struct Said {
-    pub how: Exit,
-    /// The end of what it wrote to standard error.
-    pub stderr: String,
-}
-
 type Sink<'s> = &'s mut (dyn FnMut(&[u8]) -> ControlFlow<()> + Send);
 
 impl Job<'_> {
@@ -215,17 +212,22 @@ impl Job<'_> {
         if left.is_zero() {
             return Err(late());
         }
-        let launcher = self.git.launcher.as_ref().ok_or_else(|| {
+        let launcher = self.git.launcher.clone().ok_or_else(|| {
             GitFault::Sandbox("sandbox-launch is not installed beside executor-svc".to_owned())
         })?;
         let stdin = question.stdin.clone();
         let input = if stdin.is_some() { Stdio::piped() } else { Stdio::null() };
         let streams = Streams { stdin: input, stdout: Stdio::piped(), stderr: Stdio::piped() };
         let confinement = self.confinement(&question, left);
-        let started = launcher.start_confined(&self.request(question), &confinement, streams).await;
-        let confined = started.map_err(|error| not_started(&error))?;
-        let (said, timed_out) = watch(confined, stdin, sink).await;
-        if timed_out { Err(late()) } else { Ok(said) }
+        let start = Start { launcher, request: self.request(question), confinement, streams, stdin };
+        let mut run = self.git.runs.start(start);
+        while let Some(piece) = run.piece().await {
+            if sink(&piece).is_break() {
+                break;
+            }
+        }
+        let said = run.ended().await.map_err(|error| not_started(&error))?;
+        if said.timed_out { Err(late()) } else { Ok(said) }
     }
 
     fn request(&self, question: Question) -> LaunchRequest {
@@ -280,46 +282,6 @@ fn not_started(error: &LaunchError) -> GitFault {
         }
         other => GitFault::Sandbox(other.to_string()),
     }
-}
-
-/// Reads all that comes until everything has ended.
-async fn watch(confined: Confined, stdin: Option<Vec<u8>>, sink: Sink<'_>) -> (Said, bool) {
-    let Confined { mut child, mut hold, .. } = confined;
-    let (input, output, error) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let feed = async {
-        if let (Some(mut pipe), Some(bytes)) = (input, stdin) {
-            // Git need not read all of it; whether it was content is told by its end.
-            let _ = pipe.write_all(&bytes).await;
-        }
-    };
-    let read = async {
-        let Some(mut pipe) = output else { return };
-        let mut buffer = vec![0; 64 * 1024];
-        while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
-            if sink(&buffer[..read]).is_break() {
-                // Git gets SIGPIPE, and nobody waits for the rest.
-                return;
-            }
-        }
-    };
-    let ((), (), stderr) = tokio::join!(feed, read, last_words(error));
-    let ended = hold.ended().await;
-    // The keeper has said its last word; this only clears it away.
-    let _ = child.kill().await;
-    let how = ended.as_ref().map_or(Exit::TornDown, |ended| ended.how);
-    (Said { how, stderr }, ended.is_ok_and(|ended| ended.timed_out))
-}
-
-/// The end of what was written to standard error.
-async fn last_words(pipe: Option<tokio::process::ChildStderr>) -> String {
-    let Some(mut pipe) = pipe else { return String::new() };
-    let (mut kept, mut buffer) = (Vec::new(), vec![0; 4096]);
-    while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
-        kept.extend_from_slice(&buffer[..read]);
-        let over = kept.len().saturating_sub(SAID);
-        kept.drain(..over);
-    }
-    String::from_utf8_lossy(&kept).trim().to_owned()
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod intent;
 mod look;
 mod progress;
 mod remove;
+mod run;
 mod status;
 
 use std::path::PathBuf;
@@ -114,6 +115,8 @@ pub struct WorktreeSettings {
 pub struct Worktrees {
     git: git::Git,
     scratch: PathBuf,
+    /// Held while a repository registers a worktree.
+    registering: tokio::sync::Mutex<()>,
 }
 
 impl Worktrees {
@@ -123,6 +126,7 @@ impl Worktrees {
         let WorktreeSettings { launcher, path, excludes, scratch } = settings;
         // What a crash left. If it cannot be removed it only takes room.
         let _ = std::fs::remove_dir_all(&scratch);
-        Self { git: git::Git::new(launcher, path, excludes, policy), scratch }
+        let git = git::Git::new(launcher, path, excludes, policy);
+        Self { git, scratch, registering: tokio::sync::Mutex::default() }
     }
 }

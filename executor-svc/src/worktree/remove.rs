@@ -37,6 +37,8 @@ impl Worktrees {
     /// # Errors
     /// When something else is in its place, or the system does not let us. May be called again.
     pub async fn clear_away(&self, intent: &WorktreeIntent) -> Result<Cleared, RemoveFault> {
+        // Where the creation was dropped, its git may write until it is gone.
+        self.git.orphans_gone().await;
         let intent = intent.clone();
         blocking(move || clear_away(&intent)).await
     }
@@ -82,6 +84,9 @@ fn clear_away(intent: &WorktreeIntent) -> Result<Cleared, RemoveFault> {
             if registered && leads_to(&path, &registration) {
                 delete(&path, identity)?;
             } else {
+                if registered {
+                    remove_unwritten_link(&path)?;
+                }
                 // Not written to yet, or not ours: it goes only if it is empty.
                 remove_empty(&path)?;
             }
@@ -121,6 +126,14 @@ fn leads_to(path: &Path, registration: &Path) -> bool {
     let leads = read_small(&path.join(".git")).ok().and_then(|content| link_target(&content, path));
     let back = read_small(&registration.join("gitdir")).ok().and_then(|text| path_in(&text, registration));
     leads.as_deref() == Some(registration) && back == Some(path.join(".git"))
+}
+
+/// Git makes its file before it writes into it. Only where nothing else is there.
+fn remove_unwritten_link(path: &Path) -> Result<(), RemoveFault> {
+    let link = path.join(".git");
+    let is_unwritten = link.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() == 0);
+    let is_alone = std::fs::read_dir(path).is_ok_and(|entries| entries.count() == 1);
+    if is_unwritten && is_alone { std::fs::remove_file(&link).map_err(fault(&link)) } else { Ok(()) }
 }
 
 fn remove_empty(path: &Path) -> Result<(), RemoveFault> {

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use executor_svc::worktree::{Cleared, CreateFault, RemoveFault, WorktreeIntent};
 
@@ -14,24 +13,8 @@ async fn intent(world: &World) -> WorktreeIntent {
     world.intent(&repository)
 }
 
-fn nothing_is_left(world: &World, intent: &WorktreeIntent) -> bool {
-    !intent.path().exists() && !world.source().join(".git/worktrees").exists()
-}
-
 fn is_gone(world: &World, intent: &WorktreeIntent) {
-    assert!(nothing_is_left(world, intent));
-}
-
-/// A git whose asker went away is killed, which takes a moment, on a busy machine a long one; until then it may write. So it
-/// is cleared away until nothing has come for some time.
-async fn clear_away_what_still_dies(world: &World, intent: &WorktreeIntent) {
-    let (began, mut quiet) = (Instant::now(), 0);
-    while quiet < 5 {
-        assert!(began.elapsed() < Duration::from_secs(60), "it cannot be cleared away");
-        let cleared = world.room.clear_away(intent).await;
-        quiet = if cleared.is_ok() && nothing_is_left(world, intent) { quiet + 1 } else { 0 };
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    assert!(!intent.path().exists() && !world.source().join(".git/worktrees").exists());
 }
 
 /// Each state that a creation goes through, from the outside.
@@ -51,13 +34,15 @@ async fn whatever_the_instant_a_half_made_worktree_is_cleared_away() {
     let there = intent.repository.common_dir.join("worktrees").join(&intent.name);
     let top = world.path("").to_str().unwrap().to_owned();
     let moved = |content: &[u8]| String::from_utf8(content.to_vec()).unwrap().replace(&old_top, &top);
-    let steps: [&dyn Fn(); 8] = [
+    let steps: [&dyn Fn(); 10] = [
         &|| fs::create_dir_all(intent.path()).unwrap(),
         &|| fs::create_dir_all(there.parent().unwrap()).unwrap(),
         &|| fs::create_dir(&there).unwrap(),
         &|| fs::write(there.join("locked"), "").unwrap(),
         &|| fs::write(there.join("locked"), lock).unwrap(),
+        &|| fs::write(there.join("gitdir"), "").unwrap(),
         &|| fs::write(there.join("gitdir"), moved(&files[2].1)).unwrap(),
+        &|| fs::write(intent.path().join(".git"), "").unwrap(),
         &|| fs::write(intent.path().join(".git"), moved(&git_file)).unwrap(),
         &|| {
             fs::write(there.join("commondir"), &files[1].1).unwrap();
@@ -101,13 +86,15 @@ async fn an_attempt_that_fails_in_the_middle_leaves_nothing() {
 
 #[tokio::test]
 async fn an_attempt_that_is_dropped_at_any_instant_can_be_cleared_away() {
+    use std::time::Duration;
     let world = World::with_source();
     let intent = intent(&world).await;
     let mut finished = false;
     for millis in [0, 3, 6, 10, 15, 20, 30, 40, 60, 90] {
         let attempt = world.room.create(&intent);
         finished |= tokio::time::timeout(Duration::from_millis(millis), attempt).await.is_ok();
-        clear_away_what_still_dies(&world, &intent).await;
+        world.room.clear_away(&intent).await.unwrap();
+        is_gone(&world, &intent);
     }
     // Whether one got to its end depends on the machine; that all could be cleared away does not.
     let _ = finished;
