@@ -116,3 +116,66 @@ async fn through(proxy: &Uri, endpoint: &Uri) -> Result<Box<dyn Duplex>, AskErro
     let tunnel = hyper::upgrade::on(response).await.map_err(failed)?;
     Ok(Box::new(TokioIo::new(tunnel)))
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+    use tokio::net::TcpListener;
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    fn uri(text: impl std::fmt::Display) -> Uri {
+        text.to_string().parse().unwrap()
+    }
+
+    /// A proxy for one connection, which answers so; it gives what it was asked, and sends back what comes through.
+    async fn proxy(answer: &'static str) -> (Uri, JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = uri(format_args!("http://{}", listener.local_addr().unwrap()));
+        let asked = tokio::spawn(async move {
+            let mut stream = BufReader::new(listener.accept().await.unwrap().0);
+            let mut head = Vec::new();
+            loop {
+                let mut line = String::new();
+                stream.read_line(&mut line).await.unwrap();
+                if line.trim().is_empty() {
+                    break;
+                }
+                head.push(line.trim().to_owned());
+            }
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            let mut through = [0; 4];
+            if stream.read_exact(&mut through).await.is_ok() {
+                stream.write_all(&through).await.unwrap();
+            }
+            head
+        });
+        (address, asked)
+    }
+
+    #[tokio::test]
+    async fn a_proxy_is_asked_for_a_tunnel_and_what_is_sent_goes_through_it() {
+        let (address, asked) = proxy("HTTP/1.1 200 Connection established\r\n\r\n").await;
+        // Nobody resolves that name but the proxy.
+        let endpoint = uri("https://provider.invalid/v1");
+        let mut tunnel = through(&address, &endpoint).await.unwrap();
+        tunnel.write_all(b"ping").await.unwrap();
+        let mut back = [0; 4];
+        tunnel.read_exact(&mut back).await.unwrap();
+        assert_eq!(&back, b"ping");
+        assert_eq!(
+            asked.await.unwrap(),
+            ["CONNECT provider.invalid:443 HTTP/1.1", "host: provider.invalid:443"]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_proxy_that_refuses_is_told_as_it_is() {
+        let (address, _) = proxy("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n").await;
+        let Err(AskError::Unreachable(why)) = through(&address, &uri("http://127.0.0.1:9/v1")).await else {
+            panic!("refused")
+        };
+        assert_eq!(why, "the proxy answered with HTTP status 403 Forbidden");
+    }
+}
