@@ -6,6 +6,8 @@ use std::path::Path;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::waiting::until;
+
 /// A process and its command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
@@ -49,6 +51,13 @@ pub fn shims_of(runtime_dir: &Path) -> Vec<u32> {
             && process.arguments.iter().any(|argument| Path::new(argument).starts_with(runtime_dir))
     };
     all().into_iter().filter(mine).map(|process| process.pid).collect()
+}
+
+/// Waits until no shim serves that gateway any more. One that has lost the executor asks again after a pause, and is told only then
+/// that its run is over.
+pub async fn no_shim_is_left(runtime_dir: &Path) {
+    until("no shim is left", async || shims_of(runtime_dir).iter().all(|pid| !is_alive(*pid)).then_some(()))
+        .await;
 }
 
 /// The shim of a Claude session, if it lives: the nearest one above whatever has that id among its arguments.

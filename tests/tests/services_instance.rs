@@ -185,8 +185,5 @@ async fn services_are_installed_keep_runners_through_a_restart_and_go_without_a_
     assert!(place.path().join("s/ledger.db").exists(), "state stays");
     let (_, known) = instance.run("systemctl --user list-unit-files 'gatehouse*' --no-legend");
     assert_eq!(known, "", "systemd knows nothing of it any more");
-    until("nothing runs any more", async || {
-        processes::shims_of(&place.path().join("r")).is_empty().then_some(())
-    })
-    .await;
+    processes::no_shim_is_left(&place.path().join("r")).await;
 }

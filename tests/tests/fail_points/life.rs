@@ -223,7 +223,7 @@ impl Life {
         };
         let actions = self.gateway.operator().list_actions(request).await.unwrap().into_inner().actions;
         assert_eq!(actions.len(), 4, "{}: each action once", self.at);
-        assert!(processes::shims_of(&self.gateway.runtime_dir()).is_empty(), "{}: nobody is left", self.at);
+        processes::no_shim_is_left(&self.gateway.runtime_dir()).await;
         assert!(self.gateway.state_dir().join("sessions").is_dir(), "{}: the state is kept", self.at);
     }
 }

@@ -1,7 +1,6 @@
 use gatehouse_proto::v1::{GetSessionRequest, SessionStatus};
 use gatehouse_tests::deepseek::{Answer, FakeDeepseek, Message, text};
 use gatehouse_tests::processes;
-use gatehouse_tests::waiting::until;
 use serde_json::{Value, json};
 
 use crate::world::{World, act, delegate, refused, seen_out};
@@ -84,10 +83,7 @@ async fn a_lease_that_runs_out_ends_the_subagent_too() {
     };
     let session = tokio::time::timeout(std::time::Duration::from_secs(100), expired).await.unwrap();
     assert_eq!(session.deepseek_subsessions[0].status, "stopped");
-    until("both runners are gone", async || {
-        processes::shims_of(&world.gateway.runtime_dir()).is_empty().then_some(())
-    })
-    .await;
+    processes::no_shim_is_left(&world.gateway.runtime_dir()).await;
     assert_eq!(brain.recover().await.unwrap().status(), "idle");
     brain.go_on("Again.").await.unwrap();
     brain.finish("Done.").await.unwrap();

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use gatehouse::chatgpt::{Brain, Start, fresh_id};
 use gatehouse_tests::places::Project;
-use gatehouse_tests::waiting::until;
 use gatehouse_tests::{Gateway, Setup, claude, processes};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -17,13 +16,6 @@ async fn stop(brain: &Brain, gateway: &Gateway, request_id: &str) -> Result<Valu
         Ok(state) => Ok(state.0),
         Err(error) => Err(error.code().unwrap_or_else(|| panic!("{error}")).to_owned()),
     }
-}
-
-async fn nothing_is_left(gateway: &Gateway) {
-    until("no runner is left", async || {
-        processes::shims_of(&gateway.runtime_dir()).iter().all(|pid| !processes::is_alive(*pid)).then_some(())
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,7 +31,7 @@ async fn a_session_that_is_being_launched_is_stopped() {
         stop(&brain, &gateway, &fresh_id()).await.unwrap();
         let state = brain.until(|state| state.status() == "stopped").await.unwrap();
         assert_eq!(state.0["terminal"]["reason"], "Enough.");
-        nothing_is_left(&gateway).await;
+        processes::no_shim_is_left(&gateway.runtime_dir()).await;
         assert_eq!(processes::claude_of(brain.state().claude_session_id()), None);
     }
     gateway.finish().await;
@@ -60,7 +52,7 @@ async fn a_claude_code_that_does_not_react_is_ended_all_the_same() {
     world.brain.until(|state| state.status() == "stopped").await.unwrap();
     assert!(took.elapsed() < Duration::from_secs(9), "{:?}", took.elapsed());
     gone(claude).await;
-    nothing_is_left(&world.gateway).await;
+    processes::no_shim_is_left(&world.gateway.runtime_dir()).await;
     let _ = asked.await.unwrap();
     world.gateway.finish().await;
 }
