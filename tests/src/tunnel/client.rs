@@ -1,6 +1,7 @@
 //! tunnel-client: its looks at start-up, and the loop that polls, works and posts.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,8 +16,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::control::Posted;
 use super::http::{Front, header_map};
+use super::profile;
 use super::stdio::Pipes;
-use super::{Control, profile};
 use crate::record::Record;
 use crate::waiting::until;
 
@@ -105,30 +106,32 @@ impl Drop for TunnelClient {
 }
 
 impl TunnelClient {
-    /// Starts one with a profile.
+    /// Starts one with a profile, for a control plane at that address.
     ///
     /// # Panics
     /// When the profile is not one that tunnel-client could use.
-    pub async fn start(text: &str, control: &Control, record: &Record) -> Self {
-        let profile = profile::read(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-        let binding = binding(&profile["mcp"], record);
-        let readiness = match &binding {
-            Binding::Http(front) => {
-                Readiness { probe: probe(front).await, log_in: look_for_log_in(front).await }
-            }
-            Binding::Stdio(_) => Readiness { probe: Probe::NotMade, log_in: LogIn::None },
-        };
-        let concurrent = profile["mcp"]["max_concurrent_requests"].as_u64().unwrap_or(10);
-        let shared = Arc::new(Shared {
-            binding,
-            control: Endpoint::Tcp { address: control.address, key: None },
-            tunnel: word(&profile["control_plane"]["tunnel_id"]),
-            key: reference(&word(&profile["control_plane"]["api_key"])),
-            slots: Arc::new(Semaphore::new(usize::try_from(concurrent).expect("a small number"))),
-            ends: Mutex::default(),
-        });
+    pub async fn start(text: &str, control: SocketAddr, record: &Record) -> Self {
+        let shared = Arc::new(Shared::of(text, control, record));
+        let readiness = shared.readiness().await;
         let polling = tokio::spawn(poll_for_ever(Arc::clone(&shared)));
         Self { readiness, shared, polling }
+    }
+
+    /// What it would find at its start, without starting: the control plane's status for a look at the tunnel, and the readiness.
+    ///
+    /// # Panics
+    /// When the profile is not one that tunnel-client could use.
+    pub async fn look(text: &str, control: SocketAddr) -> (Option<StatusCode>, Readiness) {
+        let shared = Shared::of(text, control, &Record::default());
+        let path = format!("/v1/tunnels/{}", shared.tunnel);
+        let seen = shared.ask_control(Method::GET, &path, None, Bytes::new()).await;
+        (seen.ok().map(|reply| reply.status), shared.readiness().await)
+    }
+
+    /// Comes back when it polls no more: the control plane is gone, or refuses it.
+    pub async fn ended(&mut self) {
+        // What it says on its way out is on standard error already.
+        let _ = (&mut self.polling).await;
     }
 
     /// Waits until this command is over.
@@ -247,6 +250,28 @@ async fn poll_for_ever(shared: Arc<Shared>) {
 }
 
 impl Shared {
+    fn of(text: &str, control: SocketAddr, record: &Record) -> Self {
+        let profile = profile::read(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let concurrent = profile["mcp"]["max_concurrent_requests"].as_u64().unwrap_or(10);
+        Self {
+            binding: binding(&profile["mcp"], record),
+            control: Endpoint::Tcp { address: control, key: None },
+            tunnel: word(&profile["control_plane"]["tunnel_id"]),
+            key: reference(&word(&profile["control_plane"]["api_key"])),
+            slots: Arc::new(Semaphore::new(usize::try_from(concurrent).expect("a small number"))),
+            ends: Mutex::default(),
+        }
+    }
+
+    async fn readiness(&self) -> Readiness {
+        match &self.binding {
+            Binding::Http(front) => {
+                Readiness { probe: probe(front).await, log_in: look_for_log_in(front).await }
+            }
+            Binding::Stdio(_) => Readiness { probe: Probe::NotMade, log_in: LogIn::None },
+        }
+    }
+
     async fn ask_control(
         &self,
         method: Method,

@@ -53,7 +53,7 @@ fn tcp_profile(gateway: &Gateway) -> String {
 impl Tunnel {
     async fn start(gateway: &Gateway, profile: &str) -> Self {
         let control = Control::start(TUNNEL, "sk-of-a-test").await;
-        let client = TunnelClient::start(profile, &control, gateway.record()).await;
+        let client = TunnelClient::start(profile, control.address, gateway.record()).await;
         Self { control, client, ids: AtomicU64::new(0) }
     }
 
