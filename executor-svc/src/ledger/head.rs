@@ -1,8 +1,8 @@
 //! What was acknowledged last, beside the ledger.
 //!
 //! SQLite's own log ends, for SQLite, at its first frame that is not whole: one that is cut, changed or gone would take
-//! commits along without a word. So the journal's last place and hash, and the number of commits, are noted in a file
-//! beside it after each commit, and a start holds the ledger against them. The note is never waited for: it may lag
+//! commits along without a word. So the journal's last place and hash, and the number of commits that have no entry there, are
+//! noted in a file beside it after each commit, and a start holds the ledger against them. The note is never waited for: it may lag
 //! behind, and is never ahead.
 
 use std::fs::{File, OpenOptions};
@@ -22,14 +22,18 @@ pub struct Head {
     pub seq: u64,
     /// Its hash; zeros if there is none.
     pub hash: [u8; 32],
-    /// How many commits have changed anything.
+    /// How many commits have changed anything without an entry.
     pub commits: u64,
 }
 
-/// Counts the commit that this transaction is, and gives how far the ledger is with it.
-pub(super) fn advance(tx: &Connection) -> Result<Head, LedgerError> {
+/// How far the ledger is with the commit that this transaction is. One that has no entry of the journal to show for it is counted.
+pub(super) fn advance(tx: &Connection, before: &Head) -> Result<Head, LedgerError> {
+    let head = of(tx)?;
+    if head.seq != before.seq {
+        return Ok(head);
+    }
     tx.prepare_cached("UPDATE tally SET commits = commits + 1")?.execute([])?;
-    of(tx)
+    Ok(Head { commits: head.commits + 1, ..head })
 }
 
 /// How far the ledger is.
@@ -48,6 +52,8 @@ pub(super) fn of(connection: &Connection) -> Result<Head, LedgerError> {
 pub(super) struct HeadFile {
     file: File,
     noted: Head,
+    /// How far the ledger is, whether or not that could be noted.
+    reached: Head,
 }
 
 /// What the file says.
@@ -102,11 +108,17 @@ impl HeadFile {
             Ok(file)
         };
         let file = open().map_err(|source| LedgerError::Io { path: path.clone(), source })?;
-        Ok(Self { file, noted: head })
+        Ok(Self { file, noted: head, reached: head })
+    }
+
+    /// How far the ledger is with the last commit.
+    pub(super) const fn reached(&self) -> Head {
+        self.reached
     }
 
     /// Notes this, without waiting for the disk. A failure costs nothing but the check at the next start.
     pub(super) fn note(&mut self, head: Head) {
+        self.reached = head;
         if head == self.noted {
             return;
         }

@@ -20,10 +20,11 @@ pub const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0005_skills.sql"),
     include_str!("../../migrations/0006_subagents.sql"),
     include_str!("../../migrations/0007_robustness.sql"),
+    include_str!("../../migrations/0008_fewer_pages.sql"),
 ];
 
 /// The newest schema version.
-pub const SCHEMA_VERSION: u32 = 7;
+pub const SCHEMA_VERSION: u32 = 8;
 const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
 
 /// Where a migration may be interrupted.
@@ -59,6 +60,8 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path, watch: Watch<'_>
         let backup = back_up(connection, path, found, watch)?;
         tracing::info!(from = found, to = SCHEMA_VERSION, backup = %backup.display(), "the ledger is migrated");
     }
+    // Tables that others refer to are made anew, with the same rows.
+    connection.pragma_update(None, "foreign_keys", "off")?;
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     for migration in MIGRATIONS.iter().skip(found as usize) {
         transaction.execute_batch(migration)?;
@@ -68,6 +71,7 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path, watch: Watch<'_>
     transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     watch(MigrationStep::Changed)?;
     transaction.commit()?;
+    connection.pragma_update(None, "foreign_keys", "on")?;
     watch(MigrationStep::Committed)
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::Connection;
 
 use super::migrate::MIGRATIONS;
+use super::seal;
 
 /// Everything that a schema defines, by kind and name, with its text.
 type Definitions = BTreeMap<(String, String), String>;
@@ -24,6 +25,7 @@ fn definitions(connection: &Connection) -> rusqlite::Result<Definitions> {
 /// The first difference to what the migrations up to `version` make, in words. What somebody added is none.
 pub(super) fn difference(connection: &Connection, version: u32) -> rusqlite::Result<Option<String>> {
     let model = Connection::open_in_memory()?;
+    seal::teach(&model)?;
     for migration in MIGRATIONS.iter().take(version as usize) {
         model.execute_batch(migration)?;
     }

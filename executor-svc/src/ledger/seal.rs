@@ -29,8 +29,11 @@ pub struct Table {
 }
 
 /// Sessions.
-pub(super) const SESSION: Table =
-    Table { name: "session", key: &["id"], columns: &["id", "status", "revision", "created_at", "state"] };
+pub(super) const SESSION: Table = Table {
+    name: "session",
+    key: &["id"],
+    columns: &["id", "status", "ended", "revision", "created_at", "state"],
+};
 /// Callers' keys.
 pub(super) const ONCE: Table = Table {
     name: "once",
@@ -340,6 +343,7 @@ mod tests {
         let new = SESSION.insert(&[
             ("id", "?1"),
             ("status", "'idle'"),
+            ("ended", "0"),
             ("revision", "1"),
             ("created_at", "5"),
             ("state", "'{}'"),
@@ -364,7 +368,7 @@ mod tests {
     fn a_statement_that_forgets_the_seal_is_refused_where_the_tests_run() {
         let (connection, _dir) = ledger();
         guard(&connection).unwrap();
-        let insert = "INSERT INTO session VALUES ('ns_1', 'idle', 1, 5, '{}', NULL)";
+        let insert = "INSERT INTO session VALUES ('ns_1', 'idle', 0, 1, 5, '{}', NULL)";
         let refused = connection.execute(insert, []).unwrap_err();
         assert!(refused.to_string().contains("a row of `session` without its seal"), "{refused}");
     }

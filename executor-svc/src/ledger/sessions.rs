@@ -29,18 +29,24 @@ pub struct SessionRow {
 /// # Errors
 /// When the ledger cannot be written.
 pub fn save(tx: &Connection, row: &SessionRow) -> Result<(), LedgerError> {
+    // Not all in one: an index over a column is written with every statement that sets it, whatever it is set to.
     static KNOWN: Statement =
-        SESSION.update(&[("status", "?2"), ("revision", "?3"), ("state", "?4")], "id = ?1");
+        SESSION.update(&[("status", "?2"), ("revision", "?3"), ("state", "?4")], "id = ?1 AND ended = ?5");
+    static MOVED: Statement =
+        SESSION.update(&[("status", "?2"), ("revision", "?3"), ("state", "?4"), ("ended", "?5")], "id = ?1");
     static NEW: Statement = SESSION.insert(&[
         ("id", "?1"),
         ("status", "?2"),
         ("revision", "?3"),
         ("state", "?4"),
-        ("created_at", "?5"),
+        ("ended", "?5"),
+        ("created_at", "?6"),
     ]);
     let (id, created_at) = (row.id.as_str(), row.created_at.millis());
-    if KNOWN.run(tx, params![id, row.status, row.revision, row.state])? == 0 {
-        NEW.run(tx, params![id, row.status, row.revision, row.state, created_at])?;
+    let ended = matches!(row.status, "stopped" | "lease_expired");
+    let known = params![id, row.status, row.revision, row.state, ended];
+    if KNOWN.run(tx, known)? == 0 && MOVED.run(tx, known)? == 0 {
+        NEW.run(tx, params![id, row.status, row.revision, row.state, ended, created_at])?;
     }
     Ok(())
 }
@@ -71,7 +77,7 @@ pub fn load(connection: &Connection, id: &SessionId) -> Result<Option<String>, L
 /// When the ledger cannot be read.
 pub fn count_live(connection: &Connection) -> Result<u32, LedgerError> {
     Ok(connection
-        .prepare_cached("SELECT count(*) FROM session WHERE status NOT IN ('stopped', 'lease_expired')")?
+        .prepare_cached("SELECT count(*) FROM session WHERE ended = 0")?
         .query_row([], |row| row.get(0))?)
 }
 
@@ -88,7 +94,7 @@ pub fn live(connection: &Connection) -> Result<Vec<String>, LedgerError> {
 /// # Errors
 /// When the ledger cannot be read at all.
 pub fn live_readable(connection: &Connection) -> Result<Readable, LedgerError> {
-    texts(connection, "WHERE status NOT IN ('stopped', 'lease_expired') ORDER BY created_at, id", [])
+    texts(connection, "WHERE ended = 0 ORDER BY created_at, id", [])
 }
 
 /// The values of all sessions that are stopped or expired.
@@ -96,7 +102,7 @@ pub fn live_readable(connection: &Connection) -> Result<Readable, LedgerError> {
 /// # Errors
 /// When the ledger cannot be read.
 pub fn ended(connection: &Connection) -> Result<Vec<String>, LedgerError> {
-    texts(connection, "WHERE status IN ('stopped', 'lease_expired') ORDER BY status, id", [])?.all()
+    texts(connection, "WHERE ended = 1 ORDER BY status, id", [])?.all()
 }
 
 /// The values of sessions that have expired; few, since they are looked at only for processes that are still ending.
@@ -135,7 +141,7 @@ pub fn list_readable(
     after: Option<&str>,
     limit: u32,
 ) -> Result<Readable, LedgerError> {
-    let live = if live_only { "status NOT IN ('stopped', 'lease_expired')" } else { "true" };
+    let live = if live_only { "ended = 0" } else { "true" };
     let order = "ORDER BY created_at DESC, id DESC LIMIT ?1";
     let Some(after) = after else { return texts(connection, &format!("WHERE {live} {order}"), [limit]) };
     let place: Option<(u64, String)> = connection

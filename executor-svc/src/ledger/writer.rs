@@ -200,7 +200,8 @@ impl Desk {
         let waiting = || queue.try_recv().ok().map(|queued| queued.change);
         let group = std::iter::once(first.change).chain(std::iter::from_fn(waiting)).take(GROUP_LIMIT);
         let mut group = group.peekable();
-        let (delivers, outcome) = commit_group(&self.connection, &mut group, self.head.is_some());
+        let before = self.head.as_ref().map(HeadFile::reached);
+        let (delivers, outcome) = commit_group(&self.connection, &mut group, before);
         let failed = match outcome {
             Ok(head) => {
                 if let (Some(file), Some(head)) = (&mut self.head, head) {
@@ -253,19 +254,20 @@ fn execute(connection: &Connection, sql: &'static str) -> rusqlite::Result<()> {
     connection.prepare_cached(sql)?.execute([]).map(drop)
 }
 
-/// Runs the changes and commits them; gives how far the ledger is then, if that is asked for and anything was changed.
+/// Runs the changes and commits them; gives how far the ledger is then, if it is told how far it was and anything was changed.
 fn commit_group(
     connection: &Connection,
     group: &mut Peekable<impl Iterator<Item = Change>>,
-    counts: bool,
+    reached: Option<Head>,
 ) -> (Vec<Deliver>, Result<Option<Head>, Failed>) {
     let mut delivers = Vec::new();
     let before = connection.total_changes();
     let outcome = execute(connection, "BEGIN IMMEDIATE").and_then(|()| run(connection, group, &mut delivers));
     let outcome = outcome.map_err(Failed::from).and_then(|kept| {
         // Where nothing was changed, nothing is written, and nobody waits for the disk.
-        let counts = counts && kept == Kept::Yes && connection.total_changes() != before;
-        let head = if counts { Some(head::advance(connection)?) } else { None };
+        let has_changed = kept == Kept::Yes && connection.total_changes() != before;
+        let reached = reached.filter(|_| has_changed);
+        let head = reached.map(|reached| head::advance(connection, &reached)).transpose()?;
         execute(connection, if kept == Kept::Yes { "COMMIT" } else { "ROLLBACK" })?;
         Ok(head)
     });

@@ -3,8 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use executor_svc::ledger::{self, LedgerError, MIGRATIONS, MigrationStep, SCHEMA_VERSION, verify};
-use rusqlite::Connection;
+use executor_svc::ledger::{self, LedgerError, MIGRATIONS, MigrationStep, SCHEMA_VERSION, sessions, verify};
+use rusqlite::{Connection, params};
+use sha2::{Digest, Sha256};
 
 use super::lived::Lived;
 
@@ -18,6 +19,9 @@ fn older(lived: &Lived, version: u32) -> tempfile::TempDir {
     }
     connection.pragma_update(None, "user_version", version).unwrap();
     connection.execute("ATTACH ?1 AS lived", [from.path().join("ledger.db").to_str().unwrap()]).unwrap();
+    // Files are marked as ours from version 7 on.
+    let mark: i32 = connection.query_row("PRAGMA lived.application_id", [], |row| row.get(0)).unwrap();
+    connection.pragma_update(None, "application_id", if version < 7 { 0 } else { mark }).unwrap();
     for table in ["session", "once", "run", "turn", "reply", "action", "journal"] {
         let columns: String = connection
             .query_row(
@@ -102,6 +106,40 @@ async fn a_migration_that_is_interrupted_at_any_step_begins_anew() {
             backup(place.path(), version);
         }
     }
+}
+
+/// The seal that version 7 gave a session.
+fn seal_of_version_7(connection: &Connection, id: &str) -> Vec<u8> {
+    let columns = "SELECT status, state, revision, created_at FROM session WHERE id = ?1";
+    let (status, state, revision, created_at): (String, String, i64, i64) = connection
+        .query_row(columns, [id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+        .unwrap();
+    let text = |text: &str| [&[3], &(text.len() as u64).to_be_bytes()[..], text.as_bytes()].concat();
+    let number = |number: i64| [&[1], &number.to_be_bytes()[..]].concat();
+    let row = [text("session"), text(id), text(&status), number(revision), number(created_at), text(&state)];
+    Sha256::digest(row.concat())[..16].to_vec()
+}
+
+#[tokio::test]
+async fn a_row_that_another_hand_changed_is_told_after_the_migration_too() {
+    let lived = Lived::closed().await;
+    let place = older(&lived, 7);
+    let connection = Connection::open(place.path().join("ledger.db")).unwrap();
+    let ids: Vec<String> = {
+        let mut statement = connection.prepare("SELECT id FROM session ORDER BY id").unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    for id in &ids {
+        let seal = seal_of_version_7(&connection, id);
+        connection.execute("UPDATE session SET seal = ?2 WHERE id = ?1", params![id, seal]).unwrap();
+    }
+    connection.execute("UPDATE session SET revision = revision + 1 WHERE id = ?1", [&ids[1]]).unwrap();
+    connection.close().unwrap();
+    drop(ledger::open(place.path()).unwrap());
+    let found = sessions::list_readable(&ledger::look_at(place.path()).unwrap(), false, None, 100).unwrap();
+    assert_eq!((found.damaged.as_slice(), found.texts.len()), (&ids[1..2], ids.len() - 1));
+    let report = verify::offline(place.path(), |_, _| {}).unwrap();
+    assert!(!report.is_whole(), "{report:?}");
 }
 
 #[tokio::test]
