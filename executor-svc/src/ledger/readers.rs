@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 
+use super::writer::execute;
 use super::{LedgerError, Trouble, open};
 
 /// How many threads read, each with a connection of its own.
@@ -153,9 +154,7 @@ fn serve(queue: &Mutex<Receiver<Job>>) {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
         // A fault of ours in one read must not cost a thread.
-        if catch_unwind(AssertUnwindSafe(|| job(&mut kept))).is_err() {
-            kept = None;
-        }
+        let _ = catch_unwind(AssertUnwindSafe(|| job(&mut kept)));
     }
 }
 
@@ -193,15 +192,13 @@ impl Shared {
         look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
         let result = self.try_look(kept, look);
-        if let Err(error) = &result {
-            // Whatever it stumbled over, the next read begins anew.
-            *kept = None;
-            if error.trouble() == Trouble::Damaged {
-                let mut damage = self.damage.lock().unwrap_or_else(PoisonError::into_inner);
-                if damage.is_none() {
-                    tracing::error!(%error, "the ledger is damaged; `gatehouse verify` says where");
-                    *damage = Some(error.to_string());
-                }
+        if let Err(error) = &result
+            && error.trouble() == Trouble::Damaged
+        {
+            let mut damage = self.damage.lock().unwrap_or_else(PoisonError::into_inner);
+            if damage.is_none() {
+                tracing::error!(%error, "the ledger is damaged; `gatehouse verify` says where");
+                *damage = Some(error.to_string());
             }
         }
         result
@@ -212,13 +209,15 @@ impl Shared {
         kept: &mut Option<Connection>,
         look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
-        let connection = match kept {
+        // Kept again only when all went well: whatever a read stumbled over, the next one begins anew.
+        let connection = match kept.take() {
             Some(connection) => connection,
-            None => kept.insert((self.connect)(&self.path)?),
+            None => (self.connect)(&self.path)?,
         };
-        let view = connection.transaction()?;
-        let result = look(&view)?;
-        view.finish()?;
+        execute(&connection, "BEGIN")?;
+        let result = look(&connection)?;
+        execute(&connection, "COMMIT")?;
+        *kept = Some(connection);
         Ok(result)
     }
 }

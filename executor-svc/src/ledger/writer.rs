@@ -250,7 +250,7 @@ fn probe(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// A statement without parameters or rows, prepared once.
-fn execute(connection: &Connection, sql: &'static str) -> rusqlite::Result<()> {
+pub(super) fn execute(connection: &Connection, sql: &'static str) -> rusqlite::Result<()> {
     connection.prepare_cached(sql)?.execute([]).map(drop)
 }
 

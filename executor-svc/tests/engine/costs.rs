@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use executor_svc::ledger::{self, actions, contents, journal, once, runs, sessions, turns, verify};
 use gatehouse_proto::ids::{RequestKey, ToolCallId, TurnId};
-use rusqlite::Connection;
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
+use rusqlite::{Connection, StatementStatus};
 
 use super::house::*;
 
@@ -26,6 +26,12 @@ fn fill(ledger: &Path) {
 /// The statements that `asks` runs, each with the steps of its plan.
 fn plans(ledger: &Path, asks: impl FnOnce(&Connection)) -> Vec<(String, Vec<String>)> {
     let mut connection = ledger::look_at(ledger.parent().unwrap()).unwrap();
+    let statements = noted(&mut connection, asks);
+    statements.into_iter().map(|sql| (sql.clone(), plan(&connection, &sql))).collect()
+}
+
+/// The statements that `asks` runs.
+fn noted(connection: &mut Connection, asks: impl FnOnce(&Connection)) -> Vec<String> {
     let statements = Arc::new(Mutex::new(Vec::new()));
     let noted = statements.clone();
     let note = move |event: TraceEvent<'_>| {
@@ -34,11 +40,11 @@ fn plans(ledger: &Path, asks: impl FnOnce(&Connection)) -> Vec<(String, Vec<Stri
         }
     };
     connection.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(note)).unwrap();
-    asks(&connection);
+    asks(connection);
     connection.trace_v2(TraceEventCodes::empty(), None::<fn(TraceEvent<'_>)>).unwrap();
     let statements = std::mem::take(&mut *statements.lock().unwrap());
     assert!(!statements.is_empty(), "they were seen");
-    statements.into_iter().map(|sql| (sql.clone(), plan(&connection, &sql))).collect()
+    statements
 }
 
 fn plan(connection: &Connection, sql: &str) -> Vec<String> {
@@ -178,4 +184,38 @@ async fn no_statement_that_serves_goes_through_a_whole_table() {
     for (sql, steps) in &asked {
         assert!(steps.iter().all(|step| is_bounded(sql, step)), "{sql}: {steps:?}");
     }
+}
+
+#[tokio::test]
+async fn a_statement_that_is_run_again_with_other_values_is_not_prepared_again() {
+    let ground = Ground::new("");
+    let house = ground.open();
+    let (started, _, turn) = house.waiting("start-key-0123456789").await;
+    let session = house.session(&started).await;
+    house.close().await;
+    let asks = |connection: &Connection| {
+        for (turn, limit) in [(turn.clone(), 10), (TurnId::mint().to_string(), 20)] {
+            let turn = TurnId::try_from(turn).unwrap();
+            turns::load(connection, &turn).unwrap();
+            actions::of_turn(connection, &turn).unwrap();
+            actions::of_session(connection, &session.id, None, limit).unwrap();
+            journal::entries(connection, 1, Some(session.id.as_str()), limit).unwrap();
+            sessions::list(connection, true, None, limit).unwrap();
+        }
+    };
+    let mut connection = ledger::look_at(&ground.path("state")).unwrap();
+    let asked = noted(&mut connection, asks);
+    assert!(asked.len() >= 10, "{asked:?}");
+    let readers = ledger::open(&ground.path("state")).unwrap().readers;
+    let looked = readers.glance(|connection| {
+        asks(connection);
+        for sql in &asked {
+            // The very statement that was run: it is kept for the next who asks.
+            let kept = connection.prepare_cached(sql)?;
+            assert!(kept.get_status(StatementStatus::Run) > 0, "{sql}");
+            assert_eq!(kept.get_status(StatementStatus::RePrepare), 0, "{sql}");
+        }
+        Ok(())
+    });
+    looked.unwrap();
 }
