@@ -326,7 +326,8 @@ pub fn times(connection: &Connection, id: &ToolCallId) -> Result<Times, LedgerEr
 /// # Errors
 /// When the ledger cannot be read.
 pub fn of_turn(connection: &Connection, turn: &TurnId) -> Result<Vec<ActionRow>, LedgerError> {
-    let mut statement = connection.prepare_cached(&select("WHERE turn_id = ?1 ORDER BY position"))?;
+    static SQL: LazyLock<String> = LazyLock::new(|| select("WHERE turn_id = ?1 ORDER BY position"));
+    let mut statement = connection.prepare_cached(&SQL)?;
     let rows = statement.query_map([turn.as_str()], row)?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

@@ -1,5 +1,7 @@
 //! The `run` table: prompts, and which process serves which run.
 
+use std::sync::LazyLock;
+
 use gatehouse_proto::ids::{LinkHash, RunId, SessionId, SubagentId};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -102,8 +104,10 @@ pub fn set_identity(tx: &Connection, id: &RunId, identity: &str) -> Result<(), L
 /// # Errors
 /// When the ledger cannot be read.
 pub fn identity(connection: &Connection, id: &RunId) -> Result<Option<String>, LedgerError> {
+    static SQL: LazyLock<String> =
+        LazyLock::new(|| format!("SELECT identity, {} FROM run WHERE id = ?1", RUN.whole()));
     let found: Option<Option<String>> = connection
-        .prepare_cached(&format!("SELECT identity, {} FROM run WHERE id = ?1", RUN.whole()))?
+        .prepare_cached(&SQL)?
         .query_row([id.as_str()], |row| {
             RUN.check(row, 1)?;
             row.get(0)
@@ -129,8 +133,10 @@ pub fn is_open(connection: &Connection, id: &RunId) -> Result<bool, LedgerError>
 /// # Errors
 /// When the ledger cannot be read.
 pub fn prompt(connection: &Connection, id: &RunId) -> Result<Option<String>, LedgerError> {
+    static SQL: LazyLock<String> =
+        LazyLock::new(|| format!("SELECT prompt, {} FROM run WHERE id = ?1", RUN.whole()));
     Ok(connection
-        .prepare_cached(&format!("SELECT prompt, {} FROM run WHERE id = ?1", RUN.whole()))?
+        .prepare_cached(&SQL)?
         .query_row([id.as_str()], |row| {
             RUN.check(row, 1)?;
             row.get(0)
@@ -146,11 +152,11 @@ pub fn by_link(
     connection: &Connection,
     link: &LinkHash,
 ) -> Result<Option<(SessionId, RunId, u32)>, LedgerError> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        format!("SELECT session_id, id, epoch, {} FROM run WHERE link_hash = ?1", RUN.whole())
+    });
     let found: Option<(String, String, u32)> = connection
-        .prepare_cached(&format!(
-            "SELECT session_id, id, epoch, {} FROM run WHERE link_hash = ?1",
-            RUN.whole()
-        ))?
+        .prepare_cached(&SQL)?
         .query_row([link.as_str()], |row| {
             RUN.check(row, 3)?;
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))

@@ -1,5 +1,7 @@
 //! The `turn` and `reply` tables.
 
+use std::sync::LazyLock;
+
 use gatehouse_proto::ids::{RequestKey, RunId, SessionId, TurnId};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -122,14 +124,17 @@ pub struct TurnRow {
 /// # Errors
 /// When the ledger cannot be read.
 pub fn load(connection: &Connection, id: &TurnId) -> Result<Option<TurnRow>, LedgerError> {
-    Ok(connection
-        .prepare_cached(&format!(
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        format!(
             "SELECT turn.session_id, turn.run_id, turn.state, turn.closed_why, reply.text,
                     {}, reply.turn_id IS NULL OR {}
              FROM turn LEFT JOIN reply ON reply.turn_id = turn.id WHERE turn.id = ?1",
             TURN.whole(),
             REPLY.whole()
-        ))?
+        )
+    });
+    Ok(connection
+        .prepare_cached(&SQL)?
         .query_row([id.as_str()], |row| {
             TURN.check(row, 5)?;
             REPLY.check(row, 6)?;

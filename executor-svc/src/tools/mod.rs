@@ -25,7 +25,7 @@ pub mod subagent;
 pub mod write;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use gatehouse_proto::ids::ToolCallId;
@@ -316,9 +316,11 @@ impl Toolset {
 
 /// The tools that are had.
 #[must_use]
-pub fn descriptions(set: impl Into<Toolset>) -> Vec<ToolDescription> {
+pub fn descriptions(set: impl Into<Toolset>) -> Vec<&'static ToolDescription> {
+    static ALL: LazyLock<Vec<ToolDescription>> =
+        LazyLock::new(|| ToolName::ALL.into_iter().map(describe).collect());
     let set = set.into();
-    ToolName::ALL.into_iter().filter(|name| has(set, *name)).map(describe).collect()
+    ALL.iter().filter(|tool| has(set, tool.name)).collect()
 }
 
 /// Whether the tool is had.
