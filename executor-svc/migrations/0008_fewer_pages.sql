@@ -16,7 +16,7 @@ CREATE TABLE session_in_place (
 INSERT INTO session_in_place
   SELECT id, status, status IN ('stopped', 'lease_expired'), revision, created_at, state,
          CASE WHEN seal IS row_seal('session', id, status, revision, created_at, state) THEN NULL ELSE seal END
-  FROM session ORDER BY created_at, id;
+  FROM session;
 DROP TABLE session;
 ALTER TABLE session_in_place RENAME TO session;
 CREATE INDEX session_by_age ON session (created_at DESC, id DESC);
@@ -60,7 +60,7 @@ CREATE TABLE action_in_place (
 INSERT INTO action_in_place
   SELECT id, session_id, run_id, turn_id, position, name, client_id, input, input_sha256, budget, state, authorised_at,
          finished_at, ok, code, receipt, receipt_sha256, intent, reverts, subagent_id, seal
-  FROM action ORDER BY authorised_at, id;
+  FROM action;
 DROP TABLE action;
 ALTER TABLE action_in_place RENAME TO action;
 CREATE UNIQUE INDEX action_by_turn ON action (turn_id, position) WHERE turn_id IS NOT NULL;
