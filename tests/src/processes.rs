@@ -56,8 +56,7 @@ pub fn shims_of(runtime_dir: &Path) -> Vec<u32> {
 /// Waits until no shim serves that gateway any more. One that has lost the executor asks again after a pause, and is told only then
 /// that its run is over.
 pub async fn no_shim_is_left(runtime_dir: &Path) {
-    until("no shim is left", async || shims_of(runtime_dir).iter().all(|pid| !is_alive(*pid)).then_some(()))
-        .await;
+    until("no shim is left", async || shims_of(runtime_dir).is_empty().then_some(())).await;
 }
 
 /// The shim of a Claude session, if it lives: the nearest one above whatever has that id among its arguments.

@@ -55,6 +55,7 @@ fn session(tx: &Connection, number: u64) -> Result<(), LedgerError> {
     let row = sessions::SessionRow {
         id: id.clone(),
         status: session.state.status().as_str(),
+        is_live: session.state.status().is_live(),
         revision: 3 * TURNS_OF_A_SESSION,
         created_at: session.created_at,
         state: serde_json::to_string(&session)

@@ -20,6 +20,7 @@ pub(super) fn save(tx: &Connection, session: &Session) -> Result<(), LedgerError
         &sessions::SessionRow {
             id: session.id.clone(),
             status: session.state.status().as_str(),
+            is_live: session.state.status().is_live(),
             revision: session.revision,
             created_at: session.created_at,
             state,

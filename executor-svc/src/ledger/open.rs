@@ -76,23 +76,24 @@ pub(super) fn connect(path: &Path) -> Result<Connection, LedgerError> {
     connection.pragma_update(None, "fullfsync", "on")?;
     connection.pragma_update(None, "checkpoint_fullfsync", "on")?;
     connection.pragma_update(None, "foreign_keys", "on")?;
-    connection.pragma_update(None, "trusted_schema", "off")?;
-    connection.pragma_update(None, "cell_size_check", "on")?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     // What a refused change undoes is remembered in memory, not in a file.
     connection.pragma_update(None, "temp_store", "memory")?;
     connection.set_prepared_statement_cache_capacity(64);
-    stay_prepared(&connection)?;
-    seal::teach(&connection)?;
+    equip(&connection)?;
     Ok(connection)
 }
 
-/// Has statements planned by what they say alone. Where a plan takes a value into account, SQLite makes it anew whenever the
-/// statement gets another, which for a few rows by their keys takes longer than finding them.
-fn stay_prepared(connection: &Connection) -> rusqlite::Result<()> {
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
+/// What every connection has, whether it writes or not.
+fn equip(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "trusted_schema", "off")?;
+    connection.pragma_update(None, "cell_size_check", "on")?;
+    // Statements are planned by what they say alone. Where a plan takes a value into account, SQLite makes it anew whenever
+    // the statement gets another, which for a few rows by their keys takes longer than finding them.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    seal::teach(connection)
 }
 
 /// A connection that changes nothing, for looking at a ledger that nobody serves.
@@ -121,10 +122,7 @@ pub(super) fn connect_to_look(path: &Path) -> Result<Connection, LedgerError> {
         }
         _ => connection,
     };
-    connection.pragma_update(None, "trusted_schema", "off")?;
-    connection.pragma_update(None, "cell_size_check", "on")?;
-    stay_prepared(&connection)?;
-    seal::teach(&connection)?;
+    equip(&connection)?;
     Ok(connection)
 }
 

@@ -16,6 +16,8 @@ pub struct SessionRow {
     pub id: SessionId,
     /// Its public status.
     pub status: &'static str,
+    /// Whether that is one of those in which it is live: neither stopped nor expired.
+    pub is_live: bool,
     /// Its revision.
     pub revision: u64,
     /// When it was made.
@@ -43,7 +45,7 @@ pub fn save(tx: &Connection, row: &SessionRow) -> Result<(), LedgerError> {
         ("created_at", "?6"),
     ]);
     let (id, created_at) = (row.id.as_str(), row.created_at.millis());
-    let ended = matches!(row.status, "stopped" | "lease_expired");
+    let ended = !row.is_live;
     let known = params![id, row.status, row.revision, row.state, ended];
     if KNOWN.run(tx, known)? == 0 && MOVED.run(tx, known)? == 0 {
         NEW.run(tx, params![id, row.status, row.revision, row.state, ended, created_at])?;

@@ -88,6 +88,7 @@ async fn caller(ground: &Ground) -> Caller {
     let row = sessions::SessionRow {
         id: session.id.clone(),
         status: session.state.status().as_str(),
+        is_live: session.state.status().is_live(),
         revision: session.revision,
         created_at: session.created_at,
         state: serde_json::to_string(&session).unwrap(),

@@ -8,7 +8,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::convert::Infallible;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,11 +15,10 @@ use std::process::ExitCode;
 
 use bytes::Bytes;
 use gatehouse_tests::record::Record;
+use gatehouse_tests::tunnel::serving::{response, serve};
 use gatehouse_tests::tunnel::{LogIn, Probe, Readiness, TunnelClient, profile};
 use http::{Response, StatusCode};
 use http_body_util::Full;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -118,28 +116,15 @@ async fn show(health: &Value, readiness: Readiness) -> Result<(), String> {
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     std::fs::write(url_file, format!("http://{address}\n"))
         .map_err(|error| format!("{url_file}: {error}"))?;
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let readiness = readiness.clone();
-            let service = service_fn(move |request| {
-                let page = page(&readiness, &request);
-                async { Ok::<_, Infallible>(page) }
-            });
-            let connection = hyper::server::conn::http1::Builder::new();
-            tokio::spawn(connection.serve_connection(TokioIo::new(stream), service));
-        }
-    });
+    serve(listener, move |request| std::future::ready(page(&readiness, request.uri().path())));
     Ok(())
 }
 
-fn page<B>(readiness: &Readiness, request: &http::Request<B>) -> Response<Full<Bytes>> {
-    let (status, text) = match (request.uri().path(), readiness.is_ready()) {
-        ("/healthz", _) => (StatusCode::OK, "live".to_owned()),
-        ("/readyz", true) => (StatusCode::OK, format!("ready ({:?})", readiness.probe)),
-        ("/readyz", false) => (StatusCode::SERVICE_UNAVAILABLE, format!("{readiness:?}")),
-        _ => (StatusCode::NOT_FOUND, String::new()),
-    };
-    let mut response = Response::new(Full::from(text));
-    *response.status_mut() = status;
-    response
+fn page(readiness: &Readiness, path: &str) -> Response<Full<Bytes>> {
+    match (path, readiness.is_ready()) {
+        ("/healthz", _) => response(StatusCode::OK, "live".to_owned()),
+        ("/readyz", true) => response(StatusCode::OK, format!("ready ({:?})", readiness.probe)),
+        ("/readyz", false) => response(StatusCode::SERVICE_UNAVAILABLE, format!("{readiness:?}")),
+        _ => response(StatusCode::NOT_FOUND, String::new()),
+    }
 }

@@ -1,7 +1,6 @@
 //! The control plane: commands wait here until they are polled, and answers until a test wants them.
 
 use std::collections::{HashMap, VecDeque};
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,11 +9,11 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, oneshot};
 
+use super::serving::{response, serve};
 use crate::waiting::PATIENCE;
 
 /// What one poll may bring.
@@ -143,17 +142,10 @@ impl Control {
             tunnel: tunnel.to_owned(),
             key: key.to_owned(),
         });
-        let serving = Arc::clone(&shared);
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let shared = Arc::clone(&serving);
-                let service = hyper::service::service_fn(move |request| {
-                    let shared = Arc::clone(&shared);
-                    async move { Ok::<_, Infallible>(answer(&shared, request).await) }
-                });
-                let connection = hyper::server::conn::http1::Builder::new();
-                tokio::spawn(connection.serve_connection(TokioIo::new(stream), service));
-            }
+        let asked = Arc::clone(&shared);
+        serve(listener, move |request| {
+            let asked = Arc::clone(&asked);
+            async move { answer(&asked, request).await }
         });
         Self { address, shared }
     }
@@ -213,9 +205,7 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Full<By
 
 fn reply(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
     let text = if status == StatusCode::NO_CONTENT { String::new() } else { body.to_string() };
-    let mut response = Response::new(Full::from(text));
-    *response.status_mut() = status;
-    response
+    response(status, text)
 }
 
 async fn poll(shared: &Shared) -> Response<Full<Bytes>> {

@@ -11,6 +11,7 @@ mod client;
 mod control;
 mod http;
 pub mod profile;
+pub mod serving;
 mod stdio;
 
 pub use client::{End, LogIn, Probe, Readiness, TunnelClient};
