@@ -4,7 +4,6 @@ mod further;
 mod told;
 
 use std::ffi::OsString;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 use crate::binaries::binary;
+use crate::places::free_port;
 use crate::processes;
 use crate::record::{Record, Way};
 use crate::scan::{self, Secrets};
@@ -90,13 +90,11 @@ impl Gateway {
             .expect("the temporary folder is writable");
         let config = format!("{}\n[writing]\nworktree_dir = {:?}\n", setup.config, worktrees.path());
         std::fs::write(top.join("config.toml"), config).expect("a private directory is writable");
-        let free =
-            TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
         let mut gateway = Self {
             home: Some(home),
             _worktrees: worktrees,
             top,
-            port: free.port(),
+            port: free_port(),
             claude: setup.claude,
             environment: setup.environment,
             canary: format!("canary-{}", uuid::Uuid::new_v4().simple()),

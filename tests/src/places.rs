@@ -1,6 +1,26 @@
-//! Directories with known content for sessions to look at.
+//! Directories with known content for sessions to look at, and ports to listen on.
 
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A port on loopback for a program that is started next. Below those that systems give to whoever wants any, and each once, so
+/// that nobody else of this test has taken it by then.
+///
+/// # Panics
+/// When none is free.
+#[must_use]
+pub fn free_port() -> u16 {
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    const FIRST: u16 = 20_000;
+    const COUNT: u32 = 12_000;
+    let mut next = || {
+        let place = std::process::id().wrapping_mul(31).wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
+        FIRST + u16::try_from(place % COUNT).expect("a small number")
+    };
+    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    (0..COUNT).map(|_| next()).find(free).expect("a free port")
+}
 
 /// A directory outside every protected place, gone with the value.
 #[derive(Debug)]

@@ -1,12 +1,13 @@
 //! A person who has just cloned the repository: an empty home, and a shell in which the lines of the documents are typed.
 
 use std::io::Write;
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use gatehouse::chatgpt::{Client, Endpoint};
 use gatehouse_tests::binaries::{binary, folder};
+use gatehouse_tests::places::free_port;
 use gatehouse_tests::processes;
 use gatehouse_tests::tunnel::Control;
 use gatehouse_tests::waiting::until;
@@ -31,7 +32,7 @@ pub struct Newcomer {
 impl Newcomer {
     pub async fn start(claude: &Path) -> Self {
         let home = tempfile::Builder::new().prefix("gh").tempdir_in("/tmp").unwrap();
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).unwrap();
+        let free = SocketAddr::from(([127, 0, 0, 1], free_port()));
         furnish(home.path(), &format!("[front]\nlisten = \"{free}\"\n"));
         let mut command = shell(home.path(), "exec target/debug/gatehouse up --json");
         let up = command.env("CLAUDE_BIN", claude).stdout(Stdio::piped()).spawn().unwrap();
