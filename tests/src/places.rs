@@ -14,7 +14,7 @@ pub fn free_port() -> u16 {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     const FIRST: u16 = 20_000;
     const COUNT: u32 = 12_000;
-    let mut next = || {
+    let next = || {
         let place = std::process::id().wrapping_mul(31).wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
         FIRST + u16::try_from(place % COUNT).expect("a small number")
     };
