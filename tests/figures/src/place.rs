@@ -7,6 +7,8 @@ pub enum Place {
     FirstTurn,
     /// From a model request to ChatGPT, and back.
     Turns,
+    /// The same beside the bare way.
+    TurnsWay,
     /// One small Read or Write, beside other servers.
     Calls,
     /// What idle processes hold.
@@ -33,9 +35,10 @@ pub enum Place {
 
 impl Place {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::FirstTurn,
         Self::Turns,
+        Self::TurnsWay,
         Self::Calls,
         Self::Memory,
         Self::Binaries,
@@ -55,6 +58,7 @@ impl Place {
         match self {
             Self::FirstTurn => "first-turn",
             Self::Turns => "turns",
+            Self::TurnsWay => "turns-way",
             Self::Calls => "calls",
             Self::Memory => "memory",
             Self::Binaries => "binaries",
