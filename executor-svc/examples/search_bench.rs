@@ -137,6 +137,15 @@ fn find(name: &'static str, contains: &str, dir: &Path, fd: &str) -> Case {
     Case { name, input: ReadingInput::FindFiles(input), limits: Limits::Lifted, other }
 }
 
+/// Beside a program that tells of each entry what ours tells: kind, size and time.
+fn find_with_facts(name: &'static str, dir: &Path) -> Case {
+    let input = FindFilesInput { limit: ALL, ..FindFilesInput::default() };
+    let facts = r"%p %y %s %TY-%Tm-%TdT%TH:%TM:%TS\n";
+    let other =
+        format!("find {} -mindepth 1 -not -name '.*' -printf '{facts}' | LC_ALL=C sort", dir.display());
+    Case { name, input: ReadingInput::FindFiles(input), limits: Limits::Lifted, other }
+}
+
 fn read(name: &'static str, line: u64, dir: &Path) -> Case {
     let input = ReadInput {
         file_path: dir.join(BIG).display().to_string(),
@@ -163,6 +172,7 @@ fn cases(top: &Path, fd: &str) -> Vec<Case> {
             top,
         ),
         find("FindFiles, all 102,000", "", top, fd),
+        find_with_facts("FindFiles, all 102,000, beside `find` that looks at each too", top),
         find("FindFiles, 10 by name", "file_01234", top, fd),
         find("FindFiles, absent", "no-such-name", top, fd),
         read("Read, near the start of 1 GB", 1_000, top),
@@ -184,7 +194,7 @@ fn run(top: &Path, options: &[&str]) -> Result<(), Failure> {
     let files = Arc::new(SessionFiles::new(root, policy));
     let mut table = Table::new(Comparison::head(
         if cold { "cold cache" } else { "warm cache" },
-        "`rg -F`, `fd`, `sed`; sorted",
+        "`rg -F`, `fd`, `find`, `sed`; sorted",
     ));
     let fd = ["fd", "fdfind"].into_iter().find(|name| installed(name));
     for missing in [("fd", fd.is_some()), ("rg", installed("rg"))].into_iter().filter(|(_, there)| !there) {

@@ -181,12 +181,19 @@ struct Found<'a> {
     path: &'a str,
     kind: &'static str,
     bytes: u64,
-    modified: String,
+    modified: &'a str,
+}
+
+/// What a worker keeps: times repeat, for files that were written together.
+#[derive(Debug, Default)]
+struct Writing {
+    path: String,
+    modified: (i128, String),
 }
 
 impl Visitor for Filter {
     type Item = Box<RawValue>;
-    type Scratch = ();
+    type Scratch = Writing;
     const CHEAP: bool = true;
 
     fn interest(&self, entry: &Entry<'_>) -> Interest {
@@ -201,7 +208,7 @@ impl Visitor for Filter {
         &self,
         target: &Target<'_>,
         after: u64,
-        (): &mut (),
+        writing: &mut Writing,
         items: &mut Vec<(u64, Box<RawValue>)>,
     ) -> Result<(), Reason> {
         if after > 0 {
@@ -214,9 +221,12 @@ impl Visitor for Filter {
             EntryKind::Symlink => FileKind::Symlink,
             EntryKind::Other => FileKind::Other,
         };
-        let real = target.real();
-        let path = &real.to_string_lossy();
-        let found = Found { path, kind: kind.as_str(), bytes, modified: timestamp(modified) };
+        target.write_real(&mut writing.path);
+        let second = modified.div_euclid(1_000_000_000);
+        if writing.modified.1.is_empty() || writing.modified.0 != second {
+            writing.modified = (second, timestamp(second));
+        }
+        let found = Found { path: &writing.path, kind: kind.as_str(), bytes, modified: &writing.modified.1 };
         // Written here, where many do it at the same time; text and numbers can always be written.
         items.extend(to_raw_value(&found).ok().map(|json| (1, json)));
         Ok(())
@@ -224,8 +234,7 @@ impl Visitor for Filter {
 }
 
 /// RFC 3339, to the second, in UTC.
-fn timestamp(nanoseconds: i128) -> String {
-    let seconds = nanoseconds.div_euclid(1_000_000_000);
+fn timestamp(seconds: i128) -> String {
     // What lies before 1970 is shown as 1970: the formatter knows no earlier time.
     let since = Duration::from_secs(u64::try_from(seconds).unwrap_or(0).min(LATEST));
     humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string()

@@ -29,6 +29,8 @@ pub(super) struct Tree<'a> {
     /// Paths below the top that a mount elsewhere shows under another name.
     shown_elsewhere: HashMap<PathBuf, Vec<PathBuf>>,
     inodes: OnceLock<Arc<ProtectedInodes>>,
+    /// The path of the top with a slash at its end, as text.
+    top_text: String,
 }
 
 /// A piece of work.
@@ -144,7 +146,11 @@ impl<'a> Tree<'a> {
                 }
             }
         }
-        Self { files, top, bounds, looked_at, mounted, shown_elsewhere, inodes: OnceLock::new() }
+        let mut top_text = top.path.to_string_lossy().into_owned();
+        if !top_text.ends_with('/') {
+            top_text.push('/');
+        }
+        Self { files, top, bounds, looked_at, mounted, shown_elsewhere, inodes: OnceLock::new(), top_text }
     }
 
     pub(super) const fn mounts(&self) -> &Mounts {
@@ -168,6 +174,13 @@ impl<'a> Tree<'a> {
     /// The real path of something below the top.
     pub(super) fn real(&self, path: &str) -> PathBuf {
         if path.is_empty() { self.top.path.clone() } else { self.top.path.join(path) }
+    }
+
+    /// The same as text, in the place of what stands there.
+    pub(super) fn write_real(&self, path: &str, text: &mut String) {
+        text.clear();
+        text.push_str(&self.top_text);
+        text.push_str(path);
     }
 
     fn guards_of(&self, real: &Path, mount: &Mount) -> Vec<Guard> {

@@ -27,6 +27,8 @@ pub(super) struct Split<'t, 'a> {
     directory: Directory,
     entries: Vec<RunEntry>,
     below: Vec<Directory>,
+    /// Room for a path: most are needed no longer than it takes to judge them.
+    spare: String,
 }
 
 /// Why an entry is neither visited nor gone into.
@@ -44,7 +46,7 @@ impl From<Reason> for LeftOut {
 
 impl<'t, 'a> Split<'t, 'a> {
     pub(super) const fn new(tree: &'t Tree<'a>, directory: Directory) -> Self {
-        Self { tree, directory, entries: Vec::new(), below: Vec::new() }
+        Self { tree, directory, entries: Vec::new(), below: Vec::new(), spare: String::new() }
     }
 
     /// Puts one entry where it belongs.
@@ -52,23 +54,35 @@ impl<'t, 'a> Split<'t, 'a> {
         let kind = kind_of(&listed, opened);
         let name = OsStr::from_bytes(listed.name.to_bytes());
         let text = name.to_string_lossy();
-        let path = match self.directory.path.as_str() {
-            "" => text.clone().into_owned(),
-            above => format!("{above}/{text}"),
-        };
+        let path = self.path_of(&text);
         let left_out = if name.to_str().is_none() {
             Err(Reason::NotUtf8Name.into())
         } else {
             self.place(&Entry { path: &path, name: &text, kind }, visitor)
         };
-        let skip = match left_out {
-            Ok(()) => None,
-            Err(LeftOut::Silently) => return,
-            Err(LeftOut::Because(reason)) => Some(reason),
+        let kept = match left_out {
+            Ok(()) => Some(None),
+            Err(LeftOut::Because(reason)) => Some(Some(reason)),
+            Err(LeftOut::Silently) => None,
         };
-        if let Some(after) = self.given_before(&path, skip) {
-            self.entries.push(RunEntry { path: path.into(), name: listed.name, kind, skip, after });
+        let kept = kept.and_then(|skip| self.given_before(&path, skip).map(|after| (skip, after)));
+        if let Some((skip, after)) = kept {
+            let path = path.as_str().into();
+            self.entries.push(RunEntry { path, name: listed.name, kind, skip, after });
         }
+        self.spare = path;
+    }
+
+    /// The path of an entry below the top; written where that of the one before was.
+    fn path_of(&mut self, name: &str) -> String {
+        let mut path = std::mem::take(&mut self.spare);
+        path.clear();
+        if !self.directory.path.is_empty() {
+            path.push_str(&self.directory.path);
+            path.push('/');
+        }
+        path.push_str(name);
+        path
     }
 
     /// Decides about one entry; a directory that is to be gone into is noted.

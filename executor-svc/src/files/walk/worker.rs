@@ -36,6 +36,11 @@ impl Target<'_> {
         self.tree.real(self.path)
     }
 
+    /// Writes the real path as text.
+    pub(crate) fn write_real(&self, text: &mut String) {
+        self.tree.write_real(self.path, text);
+    }
+
     /// Size and modification time (nanoseconds since the epoch), once the object is judged. Nothing is opened.
     pub(crate) fn look(&self) -> Result<(u64, i128), Reason> {
         let facts = sys::stat_child(self.dir, self.name).map_err(|_| Reason::Changed)?;
