@@ -43,8 +43,8 @@ impl From<rusqlite::Error> for Failed {
     }
 }
 
-impl From<LedgerError> for Failed {
-    fn from(error: LedgerError) -> Self {
+impl From<&LedgerError> for Failed {
+    fn from(error: &LedgerError) -> Self {
         Self { trouble: error.trouble(), why: error.to_string() }
     }
 }
@@ -67,11 +67,11 @@ struct Queued {
 }
 
 /// Whether what a change wrote is to be committed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Kept {
     Yes,
-    /// It refused: it is undone, alone.
-    No,
+    /// It refused, or the ledger failed it: it is undone, alone.
+    No(Option<Failed>),
 }
 
 /// Why a change did not become durable.
@@ -83,6 +83,16 @@ pub enum WriteError<R> {
     /// The ledger could not be written.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+}
+
+impl<R> WriteError<R> {
+    /// How the ledger failed, if it did.
+    fn failed(&self) -> Option<Failed> {
+        match self {
+            Self::Refused(_) => None,
+            Self::Ledger(error) => Some(error.into()),
+        }
+    }
 }
 
 impl<R> From<rusqlite::Error> for WriteError<R> {
@@ -144,7 +154,7 @@ impl Writer {
                 Ok(value)
             })),
             // A refusal waits for the commit too: what it rests on may have been written by a neighbour in the group.
-            Ok(Err(error)) => Some(deliver(Kept::No, answer, move || Err(error))),
+            Ok(Err(error)) => Some(deliver(Kept::No(error.failed()), answer, move || Err(error))),
             Err(failed) => {
                 let _ = answer.send(Err(WriteError::Ledger(failed.into())));
                 None
@@ -262,13 +272,15 @@ fn commit_group(
 ) -> (Vec<Deliver>, Result<Option<Head>, Failed>) {
     let mut delivers = Vec::new();
     let before = connection.total_changes();
-    let outcome = execute(connection, "BEGIN IMMEDIATE").and_then(|()| run(connection, group, &mut delivers));
-    let outcome = outcome.map_err(Failed::from).and_then(|kept| {
+    let begun = execute(connection, "BEGIN IMMEDIATE").map_err(Failed::from);
+    let outcome = begun.and_then(|()| run(connection, group, &mut delivers)).and_then(|kept| {
+        let keeps = matches!(kept, Kept::Yes);
         // Where nothing was changed, nothing is written, and nobody waits for the disk.
-        let has_changed = kept == Kept::Yes && connection.total_changes() != before;
+        let has_changed = keeps && connection.total_changes() != before;
         let reached = reached.filter(|_| has_changed);
-        let head = reached.map(|reached| head::advance(connection, &reached)).transpose()?;
-        execute(connection, if kept == Kept::Yes { "COMMIT" } else { "ROLLBACK" })?;
+        let head = reached.map(|reached| head::advance(connection, &reached)).transpose();
+        let head = head.map_err(|error| Failed::from(&error))?;
+        execute(connection, if keeps { "COMMIT" } else { "ROLLBACK" })?;
         Ok(head)
     });
     (delivers, outcome)
@@ -279,10 +291,10 @@ fn run(
     connection: &Connection,
     group: &mut Peekable<impl Iterator<Item = Change>>,
     delivers: &mut Vec<Deliver>,
-) -> rusqlite::Result<Kept> {
-    let Some(first) = group.next() else { return Ok(Kept::No) };
+) -> Result<Kept, Failed> {
+    let Some(first) = group.next() else { return Ok(Kept::No(None)) };
     if group.peek().is_none() {
-        return Ok(run_change(connection, first, delivers));
+        return run_change(connection, first, delivers);
     }
     run_apart(connection, first, delivers)?;
     for change in group {
@@ -292,151 +304,35 @@ fn run(
 }
 
 /// Runs one change of several so that its refusal undoes only itself.
-fn run_apart(connection: &Connection, change: Change, delivers: &mut Vec<Deliver>) -> rusqlite::Result<()> {
+fn run_apart(connection: &Connection, change: Change, delivers: &mut Vec<Deliver>) -> Result<(), Failed> {
     execute(connection, "SAVEPOINT change")?;
-    if run_change(connection, change, delivers) == Kept::No {
+    if matches!(run_change(connection, change, delivers)?, Kept::No(_)) {
         execute(connection, "ROLLBACK TO change")?;
     }
-    execute(connection, "RELEASE change")
+    execute(connection, "RELEASE change").map_err(Failed::from)
 }
 
-fn run_change(connection: &Connection, change: Change, delivers: &mut Vec<Deliver>) -> Kept {
+fn run_change(connection: &Connection, change: Change, delivers: &mut Vec<Deliver>) -> Result<Kept, Failed> {
     // A fault of ours in one change must not end the thread that all depend on.
     let ran = catch_unwind(AssertUnwindSafe(|| change(Ok(connection)))).ok().flatten();
-    let Some((kept, deliver)) = ran else { return Kept::No };
-    // Noted first: whatever fails from here on, its caller is told.
-    delivers.push(deliver);
-    kept
+    let kept = match ran {
+        // Noted first: whatever fails from here on, its caller is told.
+        Some((kept, deliver)) => {
+            delivers.push(deliver);
+            kept
+        }
+        None => Kept::No(None),
+    };
+    if !connection.is_autocommit() {
+        return Ok(kept);
+    }
+    // A full disk or an error of it, in the middle of a statement: SQLite has undone everything, the neighbours' changes too.
+    let unknown = || Failed { trouble: Trouble::Other, why: "the transaction ended by itself".to_owned() };
+    Err(match kept {
+        Kept::No(failed) => failed.unwrap_or_else(unknown),
+        Kept::Yes => unknown(),
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-
-    fn writer() -> (Writer, tempfile::TempDir) {
-        let dir = tempfile::tempdir().unwrap();
-        let connection = super::super::open::connect(&dir.path().join("t.db")).unwrap();
-        connection.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY)").unwrap();
-        (Writer::start(connection, None).unwrap(), dir)
-    }
-
-    async fn insert(writer: &Writer, n: i64, refuse: bool) -> Result<i64, WriteError<&'static str>> {
-        writer
-            .write(move |tx| {
-                tx.execute("INSERT INTO t VALUES (?1)", [n])?;
-                if refuse { Err(WriteError::Refused("no")) } else { Ok((n, Box::new(|| ()) as AfterCommit)) }
-            })
-            .await
-    }
-
-    #[tokio::test]
-    async fn a_refused_change_is_undone_alone_and_its_neighbours_stay() {
-        let (writer, dir) = writer();
-        let results =
-            tokio::join!(insert(&writer, 1, false), insert(&writer, 2, true), insert(&writer, 3, false));
-        assert!(results.0.is_ok() && results.2.is_ok());
-        assert!(matches!(results.1, Err(WriteError::Refused("no"))));
-        let reader = Connection::open(dir.path().join("t.db")).unwrap();
-        let kept: Vec<i64> = reader
-            .prepare("SELECT n FROM t")
-            .unwrap()
-            .query_map([], |r| r.get(0))
-            .unwrap()
-            .map(Result::unwrap)
-            .collect();
-        assert_eq!(kept, [1, 3]);
-    }
-
-    #[tokio::test]
-    async fn a_database_error_undoes_that_change_and_is_reported() {
-        let (writer, _dir) = writer();
-        insert(&writer, 1, false).await.unwrap();
-        assert!(matches!(insert(&writer, 1, false).await, Err(WriteError::Ledger(LedgerError::Sqlite(_)))));
-        assert!(insert(&writer, 2, false).await.is_ok());
-    }
-
-    #[tokio::test]
-    async fn nobody_in_a_group_whose_commit_fails_is_told_anything_else() {
-        let (writer, dir) = writer();
-        let setup = Connection::open(dir.path().join("t.db")).unwrap();
-        setup
-            .execute_batch("CREATE TABLE child (n INTEGER REFERENCES t (n) DEFERRABLE INITIALLY DEFERRED)")
-            .unwrap();
-        // Holds the writer until both others are queued, so that they share a commit.
-        let (go, wait) = std::sync::mpsc::channel::<()>();
-        let holder = writer.write::<(), (), _>(move |_| {
-            let _ = wait.recv();
-            Ok(((), Box::new(|| ())))
-        });
-        // Breaks the commit, not the statement.
-        let breaker = writer.write::<(), (), _>(|tx| {
-            tx.execute("INSERT INTO child VALUES (99)", [])?;
-            Ok(((), Box::new(|| ())))
-        });
-        let refuser = writer.write::<(), usize, _>(|tx| {
-            let seen = tx.query_row("SELECT count(*) FROM child", [], |row| row.get(0))?;
-            Err(WriteError::Refused(seen))
-        });
-        let release = async { go.send(()).unwrap() };
-        let (_, broken, refused, ()) = tokio::join!(biased; holder, breaker, refuser, release);
-        assert!(matches!(broken, Err(WriteError::Ledger(LedgerError::NotCommitted { .. }))), "{broken:?}");
-        // It saw a row that never was.
-        assert!(matches!(refused, Err(WriteError::Ledger(LedgerError::NotCommitted { .. }))), "{refused:?}");
-        assert!(insert(&writer, 5, false).await.is_ok(), "the writer goes on");
-    }
-
-    #[tokio::test]
-    async fn a_change_whose_caller_left_is_committed_and_its_after_part_runs() {
-        let (writer, dir) = writer();
-        let ran = Arc::new(AtomicUsize::new(0));
-        let seen = ran.clone();
-        let abandoned = writer.write::<(), (), _>(move |tx| {
-            tx.execute("INSERT INTO t VALUES (7)", [])?;
-            let after: AfterCommit = Box::new(move || {
-                seen.fetch_add(1, Ordering::SeqCst);
-            });
-            Ok(((), after))
-        });
-        // Polled once, so that it is sent, then dropped.
-        let _ = tokio::time::timeout(std::time::Duration::ZERO, abandoned).await;
-        insert(&writer, 8, false).await.unwrap();
-        assert_eq!(ran.load(Ordering::SeqCst), 1);
-        let reader = Connection::open(dir.path().join("t.db")).unwrap();
-        assert_eq!(reader.query_row("SELECT count(*) FROM t", [], |r| r.get::<_, i64>(0)).unwrap(), 2);
-    }
-
-    #[tokio::test]
-    async fn everybody_who_waits_is_told_at_once_when_nothing_can_be_begun_and_it_goes_on_by_itself() {
-        let (writer, dir) = writer();
-        let other = Connection::open(dir.path().join("t.db")).unwrap();
-        other.execute_batch("BEGIN EXCLUSIVE").unwrap();
-        let began = std::time::Instant::now();
-        let refused =
-            tokio::join!(insert(&writer, 1, false), insert(&writer, 2, false), insert(&writer, 3, false));
-        for refused in [refused.0, refused.1, refused.2] {
-            let Err(WriteError::Ledger(error)) = refused else { panic!("not refused") };
-            assert_eq!(error.trouble(), Trouble::Locked, "{error}");
-        }
-        assert!(began.elapsed() < Duration::from_secs(12), "one after the other they would take 15 seconds");
-        assert_eq!(writer.trouble(), Some(Trouble::Locked));
-        other.execute_batch("ROLLBACK").unwrap();
-        let mut shown = writer.trouble.clone();
-        shown.wait_for(Option::is_none).await.unwrap();
-        assert!(insert(&writer, 4, false).await.is_ok());
-    }
-
-    #[tokio::test]
-    async fn a_change_that_panics_takes_nobody_along() {
-        let (writer, _dir) = writer();
-        let broken = writer.write::<(), (), _>(|tx| {
-            tx.execute("INSERT INTO t VALUES (1)", [])?;
-            panic!("a fault")
-        });
-        let (broken, fine) = tokio::join!(broken, insert(&writer, 2, false));
-        assert!(matches!(broken, Err(WriteError::Ledger(LedgerError::Damaged { .. }))));
-        assert!(fine.is_ok() && insert(&writer, 1, false).await.is_ok(), "what it had written is undone");
-    }
-}
+mod tests;
