@@ -126,7 +126,7 @@ async fn end(socket: &str, put: &'static str, wait: &'static str) {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     println!("{}", listener.local_addr().unwrap().port());
     serving::serve(listener, move |request| exchange(channel.clone(), request, put, wait));
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 async fn exchange(
