@@ -156,7 +156,7 @@ soak: build claude ## The installed suite again and again (ROUNDS=5), long prope
 
 # Each piece keeps its tables in the build folder's bench/; `bench-tables` puts what lies there into docs/performance.md.
 # GATEHOUSE_BENCH_COMPARE=1: whoever cannot find what it compares with, fails.
-BENCH := turns calls first weight many search search-cold ledger writes launch
+BENCH := turns calls first weight many search search-cold ledger writes writes-slow launch
 BENCH_TREE := $(BUILD)/bench-tree
 export GATEHOUSE_BENCH_PEERS := $(BENCH_PEERS)
 
@@ -197,6 +197,13 @@ bench-ledger: ## A ledger of a million entries
 	$(BUILD)/release/examples/ledger_bench $(BUILD)
 bench-writes: ## Changing files
 	cargo bench --locked -p executor-svc --bench writes
+# strace holds back the end of each fsync and fdatasync, and sees no other call.
+SLOW_FSYNC_US := 2000
+SLOW_FSYNC := strace --follow-forks --seccomp-bpf -qq -o /dev/null -e trace=fsync,fdatasync -e inject=fsync,fdatasync:delay_exit=$(SLOW_FSYNC_US)
+bench-writes-slow: ## Changing files, where each fsync takes 2 ms longer, as on an ordinary disk (needs strace)
+	if command -v strace >/dev/null; then GATEHOUSE_BENCH_SLOW=1 GATEHOUSE_BENCH_ROUNDS=$${GATEHOUSE_BENCH_ROUNDS:-100} \
+		cargo bench --locked -p executor-svc --bench writes --config "target.'cfg(all())'.runner='$(SLOW_FSYNC)'"; \
+	else echo 'bench-writes-slow: strace is not installed; not measured'; fi
 bench-launch: ## Launching in the sandbox
 	launchers=$(BUILD)/release/sandbox-launch; \
 	if [ -x $(STATIC_LAUNCHER) ]; then launchers+=:$(STATIC_LAUNCHER); fi; \

@@ -140,7 +140,7 @@ fn find(name: &'static str, contains: &str, dir: &Path, fd: &str) -> Case {
 /// Beside a program that tells of each entry what ours tells: kind, size and time.
 fn find_with_facts(name: &'static str, dir: &Path) -> Case {
     let input = FindFilesInput { limit: ALL, ..FindFilesInput::default() };
-    let facts = r"%p %y %s %TY-%Tm-%TdT%TH:%TM:%TS\n";
+    let facts = r"%p %y %s %T@\n";
     let other =
         format!("find {} -mindepth 1 -not -name '.*' -printf '{facts}' | LC_ALL=C sort", dir.display());
     Case { name, input: ReadingInput::FindFiles(input), limits: Limits::Lifted, other }

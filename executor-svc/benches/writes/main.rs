@@ -7,6 +7,7 @@
 //!
 //! * `GATEHOUSE_BENCH_DIR`: where to work, by default the build folder.
 //! * `GATEHOUSE_BENCH_ROUNDS`: another number of rounds.
+//! * `GATEHOUSE_BENCH_SLOW`: set by `make bench-writes-slow`, which lets each fsync take longer. The tables are others then.
 
 #![allow(
     clippy::unwrap_used,
@@ -86,7 +87,10 @@ fn main() {
     let tables = [table::table("alone"), table::table("32 side by side")];
     let [replaced, edited] =
         [replacing(&top, alone, bursts, runtime.handle()), runtime.block_on(editing(&top, alone, bursts))];
-    let places = [Place::WritesAlone, Place::WritesTogether];
+    let places = match std::env::var_os("GATEHOUSE_BENCH_SLOW") {
+        None => [Place::WritesAlone, Place::WritesTogether],
+        Some(_) => [Place::SlowWritesAlone, Place::SlowWritesTogether],
+    };
     for (((place, table), mut rows), more) in places.into_iter().zip(tables).zip(replaced).zip(edited) {
         rows.extend(more);
         table::save(place, table, &rows);

@@ -31,11 +31,15 @@ pub enum Place {
     WritesAlone,
     /// Changing files, side by side.
     WritesTogether,
+    /// Changing a file, alone, where each fsync takes longer.
+    SlowWritesAlone,
+    /// The same, side by side.
+    SlowWritesTogether,
 }
 
 impl Place {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::FirstTurn,
         Self::Turns,
         Self::TurnsWay,
@@ -50,6 +54,8 @@ impl Place {
         Self::LargeLedger,
         Self::WritesAlone,
         Self::WritesTogether,
+        Self::SlowWritesAlone,
+        Self::SlowWritesTogether,
     ];
 
     /// The name in markers and of files.
@@ -70,6 +76,8 @@ impl Place {
             Self::LargeLedger => "large-ledger",
             Self::WritesAlone => "writes-alone",
             Self::WritesTogether => "writes-together",
+            Self::SlowWritesAlone => "slow-writes-alone",
+            Self::SlowWritesTogether => "slow-writes-together",
         }
     }
 
