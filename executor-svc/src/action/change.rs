@@ -13,7 +13,7 @@ use crate::fail_point::{FailPoint, reach};
 use crate::files::SessionFiles;
 use crate::files::replace::{Intent, Outcome, Prepared, ReplaceFault, Replacer};
 use crate::session::{Command, Isolation, Receipt, Refusal};
-use crate::tools::change::{Change, Facts, NewBytes, receipt, refusal};
+use crate::tools::change::{Change, Facts, NewBytes, expect_room_for, receipt, refusal};
 use crate::tools::{ChangeInput, ReceiptBudget};
 
 /// How long another action may hold the path.
@@ -111,8 +111,9 @@ impl Workshop {
         let faulty = |fault: ReplaceFault| refused(fault.code(), &fault.to_string(), &fault.hint());
         let target =
             self.replacer.open(files, input.path().as_ref(), Instant::now() + PATIENCE).map_err(faulty)?;
-        let planned =
-            input.plan(target.bytes()).map_err(|fault| refused(fault.code, &fault.message, &fault.hint))?;
+        let planned = input
+            .plan(target.bytes(), self.replacer.max_bytes())
+            .map_err(|fault| refused(fault.code, &fault.message, &fault.hint))?;
         let before = target.shared_bytes();
         let (after, is_changed) = match planned.bytes {
             NewBytes::Unchanged => (before.clone().unwrap_or_default(), false),
@@ -123,6 +124,8 @@ impl Workshop {
             return Err(Box::new(words.receipt(None)));
         }
         let prepared = target.prepare_shared(Arc::clone(&words.after), id.as_str()).map_err(faulty)?;
+        expect_room_for(words.input.path(), &prepared.intent().create_directories)
+            .map_err(|fault| refused(fault.code, &fault.message, &fault.hint))?;
         let keeping = self
             .keep(prepared.intent(), words.before.as_ref(), Some(&words.after))
             .map_err(|fault| refused(fault.code(), &fault.to_string(), fault.hint()))?;

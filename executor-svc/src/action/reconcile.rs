@@ -107,7 +107,7 @@ impl Actions {
         };
         // The same input and the same bytes gave this plan once already.
         let facts = input
-            .plan(before.as_deref().map(Vec::as_slice))
+            .plan(before.as_deref().map(Vec::as_slice), u64::MAX)
             .map_or(Facts::Write { note: None }, |planned| planned.facts);
         Ok(Ok(Words { id, budget, input, facts, before, after }))
     }

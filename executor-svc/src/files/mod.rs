@@ -25,6 +25,7 @@ pub(crate) mod walk;
 pub use beneath::BeneathFault;
 pub(crate) use beneath::read_beneath;
 pub use fault::{FileFault, FileKind};
+pub(crate) use mounts::mounted_below;
 pub use policy::{FilePolicy, FilePolicyConfig, HardLinks, NetworkFs, PolicyError};
 pub use root::{Profile, Root, RootFault, canonical_root};
 pub use session::SessionFiles;

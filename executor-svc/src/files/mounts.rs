@@ -4,6 +4,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// What is mounted below a real path, by its place.
+///
+/// # Errors
+/// When the system does not say what is mounted.
+pub(crate) fn mounted_below(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+    Ok(super::sys::mounts_by_present_name()?.below(path).into_keys().collect())
+}
+
 /// What a file system is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FsClass {

@@ -8,7 +8,9 @@ use gatehouse_proto::codes::ActionCode;
 use gatehouse_proto::digest::sha256_hex;
 use serde::Serialize;
 
+use super::cut::json_len;
 use super::edit::shown::Shown;
+use super::redact::REDACTED;
 use crate::files::replace::Outcome;
 use crate::files::text::{BOM, Eol};
 pub use receipt::{receipt, refusal};
@@ -87,6 +89,25 @@ impl PlanFault {
         )
     }
 
+    pub(super) fn too_large(path: &str, bytes: usize, limit: u64) -> Self {
+        Self::new(
+            ActionCode::TooLarge,
+            format!("{path}: would have {bytes} bytes, and a file that is changed may have {limit}"),
+            "Nothing was changed. Write less.",
+        )
+    }
+
+    /// Nobody means this text; whoever wrote it has it from a receipt, and it would destroy what it stands for.
+    pub(super) fn redacted(path: &str) -> Self {
+        Self::new(
+            ActionCode::ChangedMeanwhile,
+            format!(
+                "{path}: would have {REDACTED} where a URL has its password, and has another text there now"
+            ),
+            "Receipts show passwords so. Change what stands beside it with Edit, and leave the URL as it is.",
+        )
+    }
+
     pub(super) fn not_utf8(path: &str, offset: u64) -> Self {
         Self::new(
             ActionCode::NotUtf8,
@@ -107,6 +128,29 @@ pub(super) fn expect_hash(expected: Option<&str>, path: &str, bytes: &[u8]) -> R
         ActionCode::ChangedMeanwhile,
         format!("{path}: is not what was expected: its SHA-256 is {now}"),
         "Somebody changed it. Read it again, and decide anew.",
+    ))
+}
+
+/// How much the names of new directories may take in a receipt, in bytes of JSON. It names each, so that an undo knows them,
+/// and must have room for the rest.
+const NEW_DIRECTORIES: usize = 8 * 1024;
+
+/// Whether a receipt can name these directories, which are to be made on the way to `path`. Asked before anything is made.
+///
+/// # Errors
+/// [`ActionCode::TooLarge`].
+pub fn expect_room_for(path: &str, directories: &[PathBuf]) -> Result<(), PlanFault> {
+    let used: usize = directories.iter().map(|made| json_len(&made.to_string_lossy()) + 3).sum();
+    if used <= NEW_DIRECTORIES {
+        return Ok(());
+    }
+    Err(PlanFault::new(
+        ActionCode::TooLarge,
+        format!(
+            "{path}: {} directories are missing on the way, more than a receipt can name",
+            directories.len()
+        ),
+        "Nothing was made. Choose a shorter path, or write into directories further up first.",
     ))
 }
 
@@ -179,6 +223,14 @@ pub struct Change<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn directories_that_no_receipt_could_name_are_not_made() {
+        let below =
+            |count: usize| (1..=count).map(|depth| "/b".repeat(depth).into()).collect::<Vec<PathBuf>>();
+        assert!(expect_room_for("/f", &below(40)).is_ok());
+        assert_eq!(expect_room_for("/f", &below(260)).unwrap_err().code, ActionCode::TooLarge);
+    }
 
     #[test]
     fn what_lines_do_not_show_is_said() {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::shown::Shown;
-use self::splice::{MOST_PLACES, all_places, places, spliced};
+use self::splice::{MOST_PLACES, all_places, places, spliced, spliced_len};
 use super::change::{Facts, NewBytes, PlanFault, Planned, expect_hash};
 use super::input::{Field, InputFault, Kind, Need, checked};
 use crate::files::text::Eol;
@@ -88,28 +88,32 @@ pub fn check(input: &Value) -> Result<EditInput, InputFault> {
 /// What the file is to be, from the input and its bytes (`None` if there is no file).
 ///
 /// # Errors
-/// Not there, not UTF-8, not as expected, text missing, text ambiguous.
-pub fn plan(input: &EditInput, before: Option<&[u8]>) -> Result<Planned, PlanFault> {
+/// Not there, not UTF-8, not as expected, text missing, text ambiguous, more than `most` bytes afterwards.
+pub fn plan(input: &EditInput, before: Option<&[u8]>, most: u64) -> Result<Planned, PlanFault> {
     let path = &input.file_path;
     let bytes = before.ok_or_else(|| PlanFault::not_found(path))?;
     expect_hash(input.expected_sha256.as_deref(), path, bytes)?;
     let shown = Shown::new(bytes).map_err(|bad| PlanFault::not_utf8(path, bad.0))?;
     let (old, new) = fitting(input, &shown);
-    let found = if input.replace_all == Some(true) {
-        places(&shown.text, &old)
+    let count = if input.replace_all == Some(true) {
+        places(&shown.text, &old).count()
     } else {
         let all = all_places(&shown.text, &old);
         if all.len() > 1 {
             return Err(ambiguous(path, &shown, &all));
         }
-        all
+        all.len()
     };
-    if found.is_empty() {
+    if count == 0 {
         return Err(missing(path, &shown, &old));
     }
-    let after = spliced(bytes, &shown, &old, &new, &found);
+    let len = spliced_len(bytes, &old, &new, count);
+    if len as u64 > most {
+        return Err(PlanFault::too_large(path, len, most));
+    }
+    let after = spliced(bytes, &shown, &old, &new, count);
     let bytes = if after == bytes { NewBytes::Unchanged } else { NewBytes::Replaced(after) };
-    Ok(Planned { bytes, facts: Facts::Edit { replacements: found.len() } })
+    Ok(Planned { bytes, facts: Facts::Edit { replacements: count } })
 }
 
 /// Both texts with line ends as the shown text has them, for a caller may write CR LF where the file has it.

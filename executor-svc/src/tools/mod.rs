@@ -36,6 +36,7 @@ use crate::cancel::Cancel;
 use crate::commands::CommandCall;
 use crate::files::{FileFault, Profile, SessionFiles};
 use crate::session::{SUBAGENT_GET, SUBAGENT_START, SUBAGENT_STOP, Session, SubagentPolicy};
+use change::NewBytes;
 pub use change::{PlanFault, Planned};
 pub use edit::EditInput;
 pub use find_files::FindFilesInput;
@@ -186,15 +187,22 @@ impl ChangeInput {
         }
     }
 
-    /// What the file is to be, from its bytes (`None` if there is no file). The same again from the same.
+    /// What the file is to be, from its bytes (`None` if there is no file). The same again from the same. What would have more
+    /// than `most` bytes may be refused here; it is refused where it is written in any case.
     ///
     /// # Errors
     /// Why it cannot be.
-    pub fn plan(&self, before: Option<&[u8]>) -> Result<Planned, PlanFault> {
-        match self {
-            Self::Edit(input) => edit::plan(input, before),
+    pub fn plan(&self, before: Option<&[u8]>, most: u64) -> Result<Planned, PlanFault> {
+        let planned = match self {
+            Self::Edit(input) => edit::plan(input, before, most),
             Self::Write(input) => write::plan(input, before),
             Self::NotebookEdit(input) => notebook_edit::plan(input, before),
+        }?;
+        match (before, &planned.bytes) {
+            (Some(before), NewBytes::Replaced(after)) if redact::loses_passwords(before, after) => {
+                Err(PlanFault::redacted(self.path()))
+            }
+            _ => Ok(planned),
         }
     }
 }

@@ -37,6 +37,23 @@ pub(super) fn secret_spans(text: &str) -> Vec<Range<usize>> {
     spans
 }
 
+/// Whether [`REDACTED`] comes into URLs and passwords go out of them: a text that was read is written back.
+pub(super) fn loses_passwords(before: &[u8], after: &[u8]) -> bool {
+    let secrets = |bytes| secret_spans(&String::from_utf8_lossy(bytes)).len();
+    redacted_urls(after) > redacted_urls(before) && secrets(after) < secrets(before)
+}
+
+/// How many URLs have [`REDACTED`] in the place of their password.
+fn redacted_urls(text: &[u8]) -> usize {
+    let ends = memchr::memmem::find_iter(text, "[redacted]@");
+    let is_password = |at: &usize| {
+        let before = &text[at.saturating_sub(REACH)..*at];
+        let user = before.rsplit(|byte| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'')).next();
+        user.is_some_and(|user| memchr::memmem::find(user, b"://").is_some())
+    };
+    ends.filter(is_password).count()
+}
+
 fn scheme_before(text: &str) -> &str {
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     text.rfind(|c| !is_scheme(c)).map_or(text, |at| {
@@ -126,6 +143,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_password_that_is_written_over_by_what_stands_for_it_is_lost() {
+        let kept = b"DB='postgres://bob:s3cret@db/x'\n";
+        let shown = b"DB='postgres://bob:[redacted]@db/x'\nmore\n";
+        assert!(loses_passwords(kept, shown));
+        assert!(loses_passwords(b"\"https://u:pw@h\\n\"", b"\"https://u:[redacted]@h\\n\""));
+        // Nothing is lost where it stood before, where none goes, or where it stands for no password.
+        assert!(!loses_passwords(shown, shown) && !loses_passwords(b"", shown));
+        assert!(!loses_passwords(kept, b"[redacted]@db") && !loses_passwords(kept, b"nothing"));
+    }
 
     #[test]
     fn passwords_in_urls_are_replaced_and_placeholders_are_not() {

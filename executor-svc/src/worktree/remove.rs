@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::binding::{identify, link_target, path_in, read_small};
 use super::fault::{BindingFault, RemoveFault};
 use super::{Identity, Worktree, WorktreeIntent, Worktrees};
+use crate::files::mounted_below;
 
 /// What was there to clear away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,6 +156,7 @@ fn doomed(path: &Path) -> PathBuf {
 fn delete(path: &Path, identity: Identity) -> Result<(), RemoveFault> {
     let doomed = doomed(path);
     finish(path)?;
+    nothing_is_mounted_in(path)?;
     std::fs::rename(path, &doomed).map_err(fault(path))?;
     if identify(&doomed).ok() != Some(identity) {
         // Somebody was quicker. Back with it.
@@ -170,12 +172,22 @@ fn finish(path: &Path) -> Result<(), RemoveFault> {
     if doomed.symlink_metadata().is_err() {
         return Ok(());
     }
+    // Also where a deletion goes on that was broken off.
+    nothing_is_mounted_in(&doomed)?;
     let first = std::fs::remove_dir_all(&doomed);
     if first.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
         open_up(&doomed).map_err(fault(&doomed))?;
         return std::fs::remove_dir_all(&doomed).map_err(fault(&doomed));
     }
     first.map_err(fault(&doomed))
+}
+
+/// What is mounted in a worktree lies elsewhere, and is not ours to delete.
+fn nothing_is_mounted_in(path: &Path) -> Result<(), RemoveFault> {
+    match mounted_below(path).map_err(fault(path))?.into_iter().min() {
+        None => Ok(()),
+        Some(mounted) => Err(not_ours(&mounted, "something is mounted there, in the worktree")),
+    }
 }
 
 /// Makes every directory writable. Links are not followed: what they lead to is not ours.
@@ -201,5 +213,58 @@ fn leave_no_empty_list(registration: &Path) {
     if let Some(list) = registration.parent() {
         // It is not empty where the repository has others.
         let _ = std::fs::remove_dir(list);
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Runs the test once more where it may mount; it needs root or user namespaces.
+    fn in_a_mount_namespace(test: &str) -> bool {
+        const INSIDE: &str = "GATEHOUSE_TEST_INSIDE_MOUNT_NAMESPACE";
+        if std::env::var_os(INSIDE).is_some() {
+            return true;
+        }
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--map-root-user", "--propagation", "private"]);
+        command.arg(std::env::current_exe().unwrap()).args([test, "--exact", "--nocapture"]).env(INSIDE, "1");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        false
+    }
+
+    #[test]
+    fn what_is_mounted_in_a_worktree_is_not_deleted_with_it() {
+        if !in_a_mount_namespace(
+            "worktree::remove::tests::what_is_mounted_in_a_worktree_is_not_deleted_with_it",
+        ) {
+            return;
+        }
+        let top = tempfile::tempdir().unwrap();
+        let top = top.path().canonicalize().unwrap();
+        let (worktree, precious) = (top.join("tree"), top.join("precious"));
+        let data = worktree.join("data");
+        std::fs::create_dir_all(&data).unwrap();
+        std::fs::create_dir(&precious).unwrap();
+        std::fs::write(precious.join("work"), "years of it").unwrap();
+        let run = |program: &str, words: &[&Path]| {
+            assert!(Command::new(program).args(words).status().unwrap().success(), "{program}");
+        };
+        run("mount", &["--bind".as_ref(), &precious, &data]);
+        let identity = identify(&worktree).unwrap();
+        let refused = delete(&worktree, identity).unwrap_err();
+        assert!(refused.to_string().contains("something is mounted there"), "{refused}");
+        assert!(precious.join("work").exists() && worktree.exists(), "nothing was touched");
+        // Nor where a deletion that was broken off is gone on with.
+        std::fs::rename(&worktree, doomed(&worktree)).unwrap();
+        assert!(finish(&worktree).is_err() && precious.join("work").exists());
+        std::fs::rename(doomed(&worktree), &worktree).unwrap();
+        run("umount", &[&data]);
+        delete(&worktree, identity).unwrap();
+        assert!(!worktree.exists() && precious.join("work").exists());
     }
 }

@@ -80,6 +80,12 @@ pub struct Replacer {
 }
 
 impl Replacer {
+    /// How many bytes a file may have, before and after.
+    #[must_use]
+    pub const fn max_bytes(&self) -> u64 {
+        self.options.max_bytes
+    }
+
     /// A replacer with these options. In debug builds the environment variable `GATEHOUSE_FAIL_AT` names a [`Step`]
     /// before which the process kills itself.
     #[must_use]

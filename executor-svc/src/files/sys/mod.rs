@@ -27,10 +27,11 @@ pub(super) use listing::{Listed, list};
 #[cfg(target_os = "macos")]
 pub(super) use macos::{
     find, find_child, find_directory, find_directory_below, may_write, mount_of, mounts,
-    open_directory_below, real_path, reopen, stat, stat_child, sync_directory,
+    mounts as mounts_by_present_name, open_directory_below, real_path, reopen, stat, stat_child,
+    sync_directory,
 };
 #[cfg(target_os = "linux")]
-pub(super) use mount_table::mounts;
+pub(super) use mount_table::{mounts, mounts_by_present_name};
 
 /// An object that was found and not opened yet.
 #[derive(Debug)]

@@ -16,6 +16,11 @@ struct Table {
 
 static TABLE: Mutex<Option<Table>> = Mutex::new(None);
 
+/// The same under the paths that its places have now: the kernel does not tell when a directory on the way gets another name.
+pub(in crate::files) fn mounts_by_present_name() -> io::Result<Mounts> {
+    Table::read().map(|table| table.mounts)
+}
+
 /// Every mount this process can see, as of now.
 pub(in crate::files) fn mounts() -> io::Result<Mounts> {
     let mut kept = TABLE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,16 +4,24 @@ use memchr::memmem;
 
 use super::shown::{Endings, Shown};
 
-/// The bytes of the file with `new` in the place of `old` at each of these offsets, which do not overlap.
+/// How long the result is, about: what it is too long for must be known before room is made for it.
+pub(super) fn spliced_len(bytes: &[u8], old: &str, new: &str, count: usize) -> usize {
+    bytes
+        .len()
+        .saturating_sub(count.saturating_mul(old.len()))
+        .saturating_add(count.saturating_mul(new.len()))
+}
+
+/// The bytes of the file with `new` in the place of each of the `count` places of `old`, as [`places`] has them.
 ///
 /// What `old` and `new` begin and end with in common is not touched, so line ends and spellings there stay as they are.
-pub(super) fn spliced(bytes: &[u8], shown: &Shown<'_>, old: &str, new: &str, places: &[usize]) -> Vec<u8> {
+pub(super) fn spliced(bytes: &[u8], shown: &Shown<'_>, old: &str, new: &str, count: usize) -> Vec<u8> {
     let (start, end) = common(old, new);
     let middle = &new[start..new.len() - end];
     let mut endings = Endings::new(shown);
-    let mut out = Vec::with_capacity(bytes.len() + places.len() * middle.len());
+    let mut out = Vec::with_capacity(bytes.len() + count * middle.len());
     let mut done = 0;
-    for place in places {
+    for place in places(&shown.text, old) {
         let (from, to) = (place + start, place + old.len() - end);
         out.extend_from_slice(&bytes[done..shown.byte_at(from)]);
         endings.write(middle, from, to, &mut out);
@@ -35,8 +43,8 @@ fn common(one: &str, other: &str) -> (usize, usize) {
 }
 
 /// Where `old` stands, from left to right, without overlap.
-pub(super) fn places(text: &str, old: &str) -> Vec<usize> {
-    memmem::find_iter(text.as_bytes(), old).collect()
+pub(super) fn places<'a>(text: &'a str, old: &'a str) -> impl Iterator<Item = usize> + 'a {
+    memmem::find_iter(text.as_bytes(), old)
 }
 
 /// More places than this are not counted.

@@ -15,6 +15,10 @@ fn all(old: &str, new: &str) -> EditInput {
     EditInput { replace_all: Some(true), ..input(old, new) }
 }
 
+fn plan(input: &EditInput, before: Option<&[u8]>) -> Result<Planned, PlanFault> {
+    super::plan(input, before, 64 << 20)
+}
+
 fn edited(input: &EditInput, before: &[u8]) -> Vec<u8> {
     match plan(input, Some(before)).unwrap().bytes {
         NewBytes::Replaced(bytes) => bytes,
@@ -278,4 +282,15 @@ proptest! {
 fn slow_overlapping(bytes: &[u8], old: &str) -> usize {
     let text = shown(bytes);
     text.char_indices().filter(|(at, _)| text[*at..].starts_with(old)).count()
+}
+
+#[test]
+fn a_result_that_is_too_large_is_refused_before_there_is_room_for_it() {
+    let (file, many) = ("a".repeat(700_000), "b".repeat(700_000));
+    let fault = plan(&all("a", &many), Some(file.as_bytes())).unwrap_err();
+    assert_eq!(fault.code, ActionCode::TooLarge, "{fault}");
+    assert!(fault.message.contains("490000000000"), "{fault}");
+    let fits = super::plan(&all("a", "bb"), Some(b"aa"), 4).unwrap();
+    assert_eq!(fits.bytes, NewBytes::Replaced(b"bbbb".to_vec()));
+    assert_eq!(super::plan(&all("a", "bb"), Some(b"aa"), 3).unwrap_err().code, ActionCode::TooLarge);
 }

@@ -235,13 +235,14 @@ fn members(text: &str, raw: &RawValue, otherwise: Invalid) -> Result<Vec<Member>
     let Members(found) = serde_json::from_str(raw.get()).map_err(|_| otherwise)?;
     let mut behind = place(text, raw).start + 1;
     let mut members: Vec<Member> = Vec::with_capacity(found.len());
+    let mut keys = HashSet::with_capacity(found.len());
     for (key, value) in found {
         let value_at = place(text, value);
         // Between the values stand only space, a comma, the key, space and a colon.
         let gap = &text[behind..value_at.start];
         let start = gap.find('"').unwrap_or_default();
         let end = gap.rfind('"').map_or(start, |at| at + 1);
-        if members.iter().any(|member| member.key == key) {
+        if !keys.insert(key.clone()) {
             return Err(Invalid::DuplicateKey(key));
         }
         members.push(Member { key, key_at: behind + start..behind + end, value_at: value_at.clone() });

@@ -109,7 +109,8 @@ impl<'a> Source<'a> {
     }
 
     fn lines_before(&self, hit: &Hit, count: usize) -> Vec<String> {
-        let Some(end) = hit.line_start.checked_sub(1) else { return Vec::new() };
+        // Before the first line there is nothing, or a byte order mark.
+        let Some(end) = hit.line_start.checked_sub(1).filter(|_| hit.line > 1) else { return Vec::new() };
         let from = end.saturating_sub(CONTEXT_REACH);
         let bytes = self.bytes(from, end);
         let text = String::from_utf8_lossy(&bytes);

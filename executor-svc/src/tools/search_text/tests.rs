@@ -116,3 +116,13 @@ proptest! {
         prop_assert_eq!(found, wanted);
     }
 }
+
+#[test]
+fn a_byte_order_mark_is_no_line_before_the_first() {
+    let content = "\u{feff}alpha\nbeta\n";
+    let needle = needle("alpha");
+    let search = Search { needle: &needle, after: 0, enough: 9 };
+    let hit = search_whole(content.as_bytes(), &search).unwrap()[0];
+    let shown = excerpt(Source::Memory(content.as_bytes()), &hit, 2);
+    assert_eq!((shown.text.as_str(), shown.before.len(), shown.after), ("alpha", 0, vec!["beta".to_owned()]));
+}
