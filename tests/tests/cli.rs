@@ -313,9 +313,10 @@ async fn a_demo_that_is_interrupted_leaves_nothing_behind() {
         demo.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
     until("the session's runner is there", async || {
         let pids = processes::of_directory(place.path());
-        let shim = processes::all()
-            .into_iter()
-            .find(|process| pids.contains(&process.pid) && process.arguments[0].ends_with("runner-shim"));
+        let shim = processes::all().into_iter().find(|process| {
+            pids.contains(&process.pid)
+                && process.arguments.first().is_some_and(|own| own.ends_with("runner-shim"))
+        });
         shim.map(drop)
     })
     .await;
